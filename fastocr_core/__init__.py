@@ -1,0 +1,1 @@
+"""Reads pages: sparse decoding of OCR vision-language models."""
