@@ -1,0 +1,105 @@
+"""The adapter contract: everything the engine needs to know about a model.
+
+An adapter turns a prepared page into embeddings, lays out the prompt, and maps hidden states to logits.
+Decoding, caching and batching are the engine's; the decoder is an ordinary transformers text model.
+"""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fastocr_core.output import Block, ParsedText
+from fastocr_core.vision.prepared import ModelVision, PreparedPage
+
+__all__ = ["Block", "DecoderShape", "ModelAdapter", "ParsedText", "PromptLayout"]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderShape:
+    """Sizes of the text decoder."""
+
+    layers: int
+    query_heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLayout:
+    """The prompt of one page as the decoder sees it.
+
+    The sequence has T entries: `ids` without the image placeholders, with `image_tokens` image embeddings
+    inserted before `ids[image_start]`, so that T = len(ids) + image_tokens. `positions` is int64 [axes, T],
+    axes 1 or 3.
+    """
+
+    ids: tuple[int, ...]
+    image_start: int
+    image_tokens: int
+    positions: Tensor
+
+
+class ModelAdapter(abc.ABC):
+    """One model. Attributes are set by the constructor of the subclass.
+
+    `text_window`: an output token sees all image and prompt tokens and the last `text_window` outputs,
+    itself included; None for all. `focal_layers` is the stored profile, `default_floor` the least number of
+    image tokens that sparse decoding keeps. `decoder` is called as `decoder(inputs_embeds=[B, T, hidden],
+    position_ids=[B, T] or [3, B, T], cache=..., use_cache=True)` and must route attention through the
+    transformers attention interface.
+    """
+
+    name: str
+    revision: str
+    vision: ModelVision
+    shape: DecoderShape
+    stop_ids: frozenset[int]
+    default_prompt: str
+    max_output_tokens: int
+    text_window: int | None = None
+    focal_layers: tuple[int, ...] = ()
+    default_floor: int = 64
+    decoder: nn.Module
+
+    @abc.abstractmethod
+    def encode(self, page: PreparedPage) -> Tensor:
+        """Image embeddings [image_tokens, hidden] of one page, on the decoder's device and in its dtype."""
+
+    @abc.abstractmethod
+    def layout(self, page: PreparedPage, prompt: str | None) -> PromptLayout:
+        """The prompt around the image; None means `default_prompt`."""
+
+    @abc.abstractmethod
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token embeddings: int64 [...] -> [..., hidden]."""
+
+    @abc.abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Next-token logits: [..., hidden] -> [..., vocabulary]."""
+
+    @abc.abstractmethod
+    def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
+        """Output tokens (without the stop token) as text and blocks in pixels of the given image."""
+
+    def next_positions(self, positions: Tensor, tokens: Tensor) -> Tensor:
+        """Positions of `tokens` [B], which follow the entries at `positions`: int64 [axes, B] -> [axes, B]."""
+        return positions + 1
+
+    def to(self, device: torch.device) -> None:
+        """Move everything with weights; adapters with a vision tower of their own extend this."""
+        self.decoder.to(device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the decoder lives."""
+        return next(self.decoder.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the decoder computes in."""
+        return next(self.decoder.parameters()).dtype
