@@ -1,0 +1,106 @@
+"""Fonts of the page generator: which installed families are trained on, which are kept for testing, and their metrics.
+
+Fonts come from Debian packages (see the model card); only their shapes on rendered pages enter the weights.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import ImageFont
+
+from fastocr_core.models.mini.alphabet import CHARACTERS
+
+FONT_ROOTS = ("/usr/share/fonts", "/usr/share/texmf/fonts/opentype")
+TRAINED = (
+    "dejavu/", "liberation2/", "tex-gyre/", "/lm/lmroman", "/lm/lmsans", "/lm/lmmono", "cmu/cmun", "urw-base35/",
+    "linux-libertine/", "freefont/", "adf/", "stix/STIXGeneral", "stix-word/", "lato/Lato-", "roboto/", "croscore/",
+    "clear-sans/", "averia-gwf/", "arapey/", "tuffy/", "ebgaramond/", "cantarell/", "hack/", "fanwood/", "essays1743/",
+    "charis/", "andika/", "artemisia/", "cardo/", "lindenhill/", "inconsolata/", "gnutypewriter/", "century-catalogue/",
+    "baskerville/", "sortsmill/", "prociono/", "courier-prime/", "junicode/", "noto/NotoSans-", "noto/NotoSerif-",
+    "karla/", "play/",
+)  # fmt: skip
+HELD_OUT = (
+    "gentium-basic/",
+    "crosextra/",
+    "vollkorn/",
+    "open-sans/",
+    "fonts-oldstandard/",
+    "cabin/",
+    "fonts-go/",
+)
+_UNWANTED = (
+    "Symbol", "Dingbats", "D050000L", "Math", "Outline", "Initials", "Thin", "Hairline", "ornament", "Ornament", "Mono12",
+    "Condensed-ExtraLight", "Black", "lmromandunh", "lmmonoproplt", "ExtraLight", "oldania", "Keyboard", "mekanus",
+    "Smallcaps", "SmallCaps", "smallcaps", "-SC", "Caps", "Chorus", "chorus", "Z003", "lmromanslant", "lmromanunsl",
+    "lmsansquot", "cmunti", "cmunui", "cmunci", "cmunvi", "cmunvt", "cmunss", "cmunbbx", "Display", "DisplayB", "Irianis",
+    "Ornements", "Titling", "SemiCondensed", "lmmonocaps", "lmromancaps", "BX",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One font file with the measures the layout needs, all as shares of the em."""
+
+    path: str
+    advances: dict[str, float]
+    x_height: float
+    ascent: float
+    descent: float
+
+    def covers(self, text: str) -> bool:
+        return all(character in self.advances for character in text if not character.isspace())
+
+    def sized(self, pixels: float) -> ImageFont.FreeTypeFont:
+        return _sized(self.path, round(pixels * 4) / 4)
+
+
+@functools.lru_cache(maxsize=512)
+def _sized(path: str, pixels: float) -> ImageFont.FreeTypeFont:
+    return ImageFont.truetype(path, pixels, layout_engine=ImageFont.Layout.BASIC)
+
+
+def _measure(path: pathlib.Path) -> Face | None:
+    from fontTools.ttLib import TTFont  # the training extra alone needs it
+
+    try:
+        with TTFont(path, lazy=True, fontNumber=0) as table:
+            coverage = set(table.getBestCmap() or {})
+    except Exception:  # a font that fontTools cannot parse is simply not used for training
+        return None
+    if not all(ord(character) in coverage for character in CHARACTERS[:94]):
+        return None
+    font = ImageFont.truetype(str(path), 200, layout_engine=ImageFont.Layout.BASIC)
+    advances = {c: font.getlength(c) / 200 for c in CHARACTERS + " " if ord(c) in coverage}
+    x_height = -font.getbbox("x", anchor="ls")[1] / 200
+    ascent, descent = font.getmetrics()
+    if not 0.3 < x_height < 0.7 or advances.get(" ", 0) < 0.1:
+        return None
+    return Face(str(path), advances, x_height, ascent / 200, descent / 200)
+
+
+def find_faces(families: tuple[str, ...]) -> list[Face]:
+    """Measure every usable installed face of `families`, sorted by path so that a seed means the same everywhere."""
+    paths: set[pathlib.Path] = set()
+    for root in FONT_ROOTS:
+        for suffix in ("ttf", "otf"):
+            paths.update(pathlib.Path(root).rglob(f"*.{suffix}"))
+    chosen = [
+        path
+        for path in sorted(paths)
+        if any(family in str(path) for family in families)
+        and not any(word in path.name for word in _UNWANTED)
+    ]
+    return [face for face in map(_measure, chosen) if face is not None]
+
+
+def face_weights(faces: list[Face]) -> np.ndarray:
+    """Sampling weights: each folder (family) counts the same up to a square root, plain cuts more than bold or italic."""
+    folders = [str(pathlib.Path(face.path).parent) for face in faces]
+    weights = np.array([folders.count(folder) ** -0.5 for folder in folders])
+    slanted = np.array(["Bold" in face.path or "Ital" in face.path or "Obl" in face.path for face in faces])
+    weights *= np.where(slanted, 0.6, 1.0)
+    return weights / weights.sum()

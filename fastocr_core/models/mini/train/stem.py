@@ -1,0 +1,120 @@
+"""Stage one: teach the stem to name the glyph whose centre falls into each 16 x 4 px strip of dense text crops."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fastocr_core.models.mini import tower
+from fastocr_core.models.mini.alphabet import FIRST_CHARACTER
+from fastocr_core.models.mini.train.fonts import TRAINED, face_weights, find_faces
+from fastocr_core.models.mini.train.ink import InkStyle, blank_leaf, draw
+from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, compose, truth_of
+from fastocr_core.models.mini.train.texts import TextSource, load_corpus
+
+
+@dataclass(frozen=True, slots=True)
+class StemSchedule:
+    seconds: float
+    learning_rate: float = 3e-3
+    batch: int = 16
+    crop_pixels: int = 320
+    seed: int = 1
+    random_share: float = 0.3
+
+
+def strip_labels(layout: PageLayout) -> np.ndarray:
+    """Class of each strip, int64 [height/16, width/4]: 0 for none, else 1 + index into the alphabet."""
+    truth = truth_of(layout)
+    labels = np.zeros((layout.height // tower.STRIP_HEIGHT, layout.width // tower.STRIP_WIDTH), np.int64)
+    rows = (truth.y[truth.is_glyph] // tower.STRIP_HEIGHT).astype(int)
+    columns = (truth.x[truth.is_glyph] // tower.STRIP_WIDTH).astype(int)
+    classes = truth.tokens[truth.is_glyph] - FIRST_CHARACTER + 1
+    inside = (rows >= 0) & (rows < labels.shape[0]) & (columns >= 0) & (columns < labels.shape[1])
+    labels[rows[inside], columns[inside]] = classes[inside]
+    return labels
+
+
+class CropSource:
+    """Endless seeded crops of dense text with their strip labels."""
+
+    def __init__(self, schedule: StemSchedule) -> None:
+        self._schedule = schedule
+        self._generator = np.random.default_rng(schedule.seed)
+        self._faces = find_faces(TRAINED)
+        self._weights = face_weights(self._faces)
+        self._source = TextSource(load_corpus(), schedule.random_share)
+        self._style = LayoutStyle(x_height_pixels=(6.5, 13.5), pitch=(1.05, 1.6), margin_pixels=(0, 12), heading_share=0.08)
+        self._ink = InkStyle()
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """pixels uint8 [B, side, side], labels int64 [B, side/16, side/4]."""
+        side = self._schedule.crop_pixels
+        pixels, labels = [], []
+        for _ in range(self._schedule.batch):
+            layout = compose(self._generator, side, side, self._faces, self._weights, self._source, self._style)
+            image = draw(layout, self._generator, self._ink)
+            if self._generator.random() < 0.02:
+                image, layout = blank_leaf(self._generator, side, side), PageLayout(side, side, ())
+            if self._generator.random() < 0.04:
+                image = 255 - image
+            pixels.append(image)
+            labels.append(strip_labels(layout) if layout.lines else np.zeros((side // 16, side // 4), np.int64))
+        return torch.from_numpy(np.stack(pixels)), torch.from_numpy(np.stack(labels))
+
+
+def glyph_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean cross-entropy over strips; logits [B, h, w, GLYPHS], labels [B, h, w]."""
+    return functional.cross_entropy(logits.float().reshape(-1, tower.GLYPHS), labels.reshape(-1))
+
+
+def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
+    """Train for schedule.seconds and keep folder/stem.pt up to date (resumed when it exists)."""
+    torch.manual_seed(schedule.seed)
+    source = CropSource(schedule)
+    stem = tower.Stem().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.AdamW(stem.parameters(), schedule.learning_rate, weight_decay=0.01)
+    checkpoint = folder / "stem.pt"
+    spent, steps, glyphs = 0.0, 0, 0
+    if checkpoint.exists():
+        state = torch.load(checkpoint, weights_only=True)
+        stem.load_state_dict(state["stem"])
+        optimizer.load_state_dict(state["optimizer"])
+        spent, steps, glyphs = state["spent"], state["steps"], state["glyphs"]
+    last = time.monotonic()
+    recent: list[float] = []
+    while spent < schedule.seconds:
+        pixels, labels = source.batch()
+        share = min(spent / schedule.seconds, 1.0)
+        rate = schedule.learning_rate * min(1.0, (steps + 1) / 50) * (0.5 * (1 + np.cos(np.pi * share)) * 0.98 + 0.02)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast("cpu", torch.bfloat16):
+            _, logits = stem(tower.as_input(pixels))
+        loss = glyph_loss(logits, labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        steps += 1
+        marked = labels > 0
+        glyphs += int(marked.sum())
+        recent.append(float((logits.argmax(-1) == labels)[marked].float().mean()))
+        now = time.monotonic()
+        # a pause (SIGSTOP) must not eat the schedule
+        spent += min(now - last, 10.0)
+        last = now
+        if steps % 20 == 0:
+            line = {"step": steps, "glyphs": glyphs, "seconds": round(spent), "loss": round(float(loss), 4)}
+            line |= {"accuracy": round(float(np.mean(recent[-20:])), 4), "rate": round(float(rate), 5)}
+            print(json.dumps(line), flush=True)
+        if steps % 100 == 0 or spent >= schedule.seconds:
+            state = {"stem": stem.state_dict(), "optimizer": optimizer.state_dict()}
+            torch.save(state | {"spent": spent, "steps": steps, "glyphs": glyphs}, checkpoint.with_suffix(".new"))
+            checkpoint.with_suffix(".new").replace(checkpoint)
