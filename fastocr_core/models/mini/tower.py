@@ -60,7 +60,10 @@ class CellMerger(nn.Module):
 
     def forward(self, strips: Tensor, features: Tensor | None) -> Tensor:
         """strips [B, h*2, w*8, GLYPHS] (probabilities), features [B, C, h*2, w*2] or None -> [B, h, w, hidden]."""
-        embedded = self.glyph_embedding(strips)  # [B, 2h, 8w, E]
+        return self.merge(self.glyph_embedding(strips), features)
+
+    def merge(self, embedded: Tensor, features: Tensor | None) -> Tensor:
+        """embedded strips [B, h*2, w*8, E], features as in `forward` -> [B, h, w, hidden]."""
         batch, rows, columns, width = embedded.shape
         embedded = embedded.view(batch, rows // 2, 2, columns // 8, 8, width).permute(0, 1, 3, 2, 4, 5)
         tokens: Tensor = self.project(embedded.reshape(batch, rows // 2, columns // 8, -1))

@@ -27,7 +27,7 @@ class StemSchedule:
     batch: int = 16
     crop_pixels: int = 320
     seed: int = 1
-    random_share: float = 0.3
+    random_share: float = 0.2
 
 
 def strip_labels(layout: PageLayout) -> np.ndarray:
@@ -70,9 +70,15 @@ class CropSource:
         return torch.from_numpy(np.stack(pixels)), torch.from_numpy(np.stack(labels))
 
 
-def glyph_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy over strips; logits [B, h, w, GLYPHS], labels [B, h, w]."""
-    return functional.cross_entropy(logits.float().reshape(-1, tower.GLYPHS), labels.reshape(-1))
+def glyph_loss(logits: Tensor, labels: Tensor, empty_weight: float = 1.0) -> Tensor:
+    """Weighted mean cross-entropy over strips; logits [B, h, w, GLYPHS], labels [B, h, w].
+
+    Nine strips in ten are empty. With equal weights nothing but "empty" was learned in 1.7 million glyphs, so training
+    starts with a small `empty_weight` and raises it to 1, at which the distribution is honest.
+    """
+    weights = torch.ones(tower.GLYPHS)
+    weights[0] = empty_weight
+    return functional.cross_entropy(logits.float().reshape(-1, tower.GLYPHS), labels.reshape(-1), weights)
 
 
 def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
@@ -98,7 +104,7 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
             group["lr"] = rate
         with torch.autocast("cpu", torch.bfloat16):
             _, logits = stem(tower.as_input(pixels))
-        loss = glyph_loss(logits, labels)
+        loss = glyph_loss(logits, labels, min(1.0, 0.1 + 1.5 * share))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -111,7 +117,7 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
         spent += min(now - last, 10.0)
         last = now
         if steps % 20 == 0:
-            line = {"step": steps, "glyphs": glyphs, "seconds": round(spent), "loss": round(float(loss), 4)}
+            line = {"step": steps, "glyphs": glyphs, "seconds": round(spent), "loss": round(float(loss.detach()), 4)}
             line |= {"accuracy": round(float(np.mean(recent[-20:])), 4), "rate": round(float(rate), 5)}
             print(json.dumps(line), flush=True)
         if steps % 100 == 0 or spent >= schedule.seconds:

@@ -1,0 +1,106 @@
+"""The embedded reader behind the adapter contract: checkpoint, prompt layout, positions, and text with line boxes."""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Sequence
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from fastocr_core.models.base import Block, DecoderShape, ModelAdapter, ParsedText, PromptLayout
+from fastocr_core.models.mini import alphabet
+from fastocr_core.models.mini.lines import lines_of
+from fastocr_core.models.mini.reader import HEADS, HIDDEN, LAYERS, TEXT_WINDOW, MiniReader
+from fastocr_core.vision.mini_view import MINI_VISION
+from fastocr_core.vision.prepared import PreparedPage
+
+WEIGHTS = "model.safetensors"
+CARD = "config.json"
+
+
+class MiniAdapter(ModelAdapter):
+    """`mini`: image tokens first (all at position 0), BEGIN at position 1, then outputs.
+
+    Takes no prompt: it only transcribes.
+    """
+
+    def __init__(self, reader: MiniReader, card: dict[str, object], revision: str) -> None:
+        self.name = "mini"
+        self.revision = revision
+        self.vision = MINI_VISION
+        self.shape = DecoderShape(LAYERS, HEADS, HEADS, HIDDEN // HEADS, HIDDEN, alphabet.VOCABULARY)
+        self.stop_ids = frozenset({alphabet.END})
+        self.default_prompt = ""
+        self.max_output_tokens = 6000
+        self.text_window = TEXT_WINDOW
+        focal = card["focal_layers"]
+        assert isinstance(focal, list)
+        self.focal_layers = tuple(int(layer) for layer in focal)
+        self.default_floor = 16
+        self.reader = reader.eval()
+        self.decoder = reader.decoder
+
+    @torch.inference_mode()
+    def encode(self, page: PreparedPage) -> Tensor:
+        """One view uint8 [H, W, 1] -> image tokens [grid_rows * grid_columns, hidden]."""
+        pixels = torch.from_numpy(page.views[0][:, :, 0]).to(self.device)
+        return self.reader.encode(pixels).to(self.dtype)
+
+    def layout(self, page: PreparedPage, prompt: str | None) -> PromptLayout:
+        if prompt:
+            raise ValueError("mini takes no prompt: it only transcribes")
+        positions = torch.zeros((1, page.image_tokens + 1), dtype=torch.long)
+        positions[0, -1] = 1
+        return PromptLayout((alphabet.BEGIN,), 0, page.image_tokens, positions)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        embedded: Tensor = self.decoder.get_input_embeddings()(ids)  # type: ignore[operator]
+        return embedded
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        scores: Tensor = self.reader.head(hidden)
+        return scores
+
+    def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
+        """Lines joined by newlines, an empty line where the gap between lines is large; one block per line."""
+        lines = lines_of(tokens, page)
+        blocks = tuple(Block("line", line.box, line.text) for line in lines)
+        parts = [("\n\n" if line.starts_paragraph else "\n") + line.text for line in lines]
+        return ParsedText("".join(parts).strip("\n"), "text", blocks)
+
+    def to(self, device: torch.device) -> None:
+        self.reader.to(device)
+
+
+def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
+    """Load the weights beside this file, or a folder of the same shape (model.safetensors and config.json).
+
+    Raises FileNotFoundError, or ValueError when tensors are missing, unknown or of another shape.
+    """
+    home = folder or pathlib.Path(__file__).parent / "weights"
+    card = json.loads((home / CARD).read_text("utf-8"))
+    if card.get("vocabulary") != alphabet.VOCABULARY or card.get("characters") != alphabet.CHARACTERS:
+        raise ValueError(f"{home / CARD} was written for another alphabet")
+    with torch.device("meta"):
+        reader = MiniReader()
+    state: dict[str, Tensor] = {}
+    with safe_open(home / WEIGHTS, framework="pt") as file:
+        for key in file.keys():  # noqa: SIM118 - a safetensors handle is not a mapping
+            tensor = file.get_tensor(key)
+            state[key] = tensor.float() if tensor.is_floating_point() else tensor
+    wanted = {key: value.shape for key, value in reader.state_dict().items()}
+    found = {key: value.shape for key, value in state.items()}
+    if wanted != found:
+        differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
+        raise ValueError(f"{home / WEIGHTS} does not fit the model: {', '.join(differing[:5])}")
+    reader.load_state_dict(state, assign=True)
+    _restore_rotary(reader)
+    return MiniAdapter(reader, card, hashlib.blake2b((home / WEIGHTS).read_bytes(), digest_size=8).hexdigest())
+
+
+def _restore_rotary(reader: MiniReader) -> None:
+    """Rotary frequencies are computed, not stored; built on the meta device they hold nothing yet."""
+    rotary = type(reader.decoder.rotary_emb)(reader.decoder.config)
+    reader.decoder.rotary_emb = rotary

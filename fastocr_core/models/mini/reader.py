@@ -1,0 +1,89 @@
+"""The embedded reader as one module: vision tower, token embeddings, a Llama decoder from transformers, output head.
+
+Image tokens come first and are ordinary cached tokens. The position added to a visual token is the mean of the embeddings of the
+row and column tokens that name its area, so that writing a position and looking at it use the same code.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaModel
+
+from fastocr_core.models.mini import alphabet, tower
+
+LAYERS, HIDDEN, HEADS = 6, 192, 6
+TEXT_WINDOW = 160  # each output token sees the image, BEGIN and this many outputs, itself included
+ROWS_PER_CELL = tower.CELL_PIXELS // alphabet.ROW_PIXELS
+COLUMNS_PER_CELL = tower.CELL_PIXELS // alphabet.COLUMN_PIXELS
+
+
+def decoder_config() -> LlamaConfig:
+    """Six plain Llama layers. The large rope base leaves most dimensions nearly free of position, for matching by content."""
+    return LlamaConfig(
+        vocab_size=alphabet.VOCABULARY,
+        hidden_size=HIDDEN,
+        intermediate_size=512,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        head_dim=HIDDEN // HEADS,
+        max_position_embeddings=16384,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e10},
+        rms_norm_eps=1e-6,
+        attention_bias=False,
+        tie_word_embeddings=False,
+        pad_token_id=alphabet.PAD,
+        bos_token_id=alphabet.BEGIN,
+        eos_token_id=alphabet.END,
+    )
+
+
+def _waves(count: int, width: int) -> Tensor:
+    """Sine and cosine codes [count, width] with wavelengths from 4 to 512 steps."""
+    lengths = torch.logspace(math.log10(4), math.log10(512), width // 2)
+    angles = torch.arange(count).unsqueeze(1) * (2 * math.pi / lengths)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+class MiniReader(nn.Module):
+    """All weights of `mini`. `load_state_dict` keys are the checkpoint's tensor names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = tower.Stem()
+        self.merger = tower.CellMerger(HIDDEN, self.stem.channels)
+        self.decoder = LlamaModel(decoder_config())
+        self.head = nn.Linear(HIDDEN, alphabet.VOCABULARY, bias=False)
+        with torch.no_grad():
+            table = self.decoder.embed_tokens.weight
+            table.normal_(0.0, 0.5)
+            rows = slice(alphabet.FIRST_ROW, alphabet.FIRST_COLUMN)
+            table[rows, : HIDDEN // 2] = 0.7 * _waves(alphabet.ROWS, HIDDEN // 2)
+            table[rows, HIDDEN // 2 :] *= 0.1
+            columns = slice(alphabet.FIRST_COLUMN, alphabet.VOCABULARY)
+            table[columns, HIDDEN // 2 :] = 0.7 * _waves(alphabet.COLUMNS, HIDDEN // 2)
+            table[columns, : HIDDEN // 2] *= 0.1
+            nn.init.normal_(self.head.weight, 0.0, 0.02)
+
+    def positions(self, rows: int, columns: int, row_offset: int = 0, column_offset: int = 0) -> Tensor:
+        """Position codes [rows, columns, hidden] of a cell grid; offsets in cells shift the page (training only)."""
+        table = self.decoder.embed_tokens.weight
+        first = alphabet.FIRST_ROW + row_offset * ROWS_PER_CELL
+        row_codes = table[first : first + rows * ROWS_PER_CELL].view(rows, ROWS_PER_CELL, HIDDEN).mean(1)
+        first = alphabet.FIRST_COLUMN + column_offset * COLUMNS_PER_CELL
+        column_codes = table[first : first + columns * COLUMNS_PER_CELL].view(columns, COLUMNS_PER_CELL, HIDDEN).mean(1)
+        return row_codes[:, None] + column_codes[None]
+
+    def see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """uint8 [B, H, W] -> cell contents [B, h, w, hidden] without positions, and glyph logits [B, 2h, 8w, GLYPHS]."""
+        features, logits = self.stem(tower.as_input(pixels))
+        return self.merger(logits.float().softmax(-1), features), logits
+
+    def encode(self, pixels: Tensor) -> Tensor:
+        """One page uint8 [H, W], sides multiples of 32 -> image tokens [h*w, hidden]."""
+        content, _ = self.see(pixels.unsqueeze(0))
+        _, rows, columns, _ = content.shape
+        return (content[0] + self.positions(rows, columns)).reshape(rows * columns, HIDDEN)
