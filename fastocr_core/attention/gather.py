@@ -1,0 +1,102 @@
+"""The gather backend in plain torch: reads only the selected image rows.
+
+Every slot is computed alone, in shapes that follow from its own lengths, so a page's numbers cannot depend
+on its neighbours. Image and text scores are joined before one softmax: cheaper here than merging two
+partial softmaxes, and the same by definition.
+"""
+
+import torch
+from torch import Tensor
+
+from fastocr_core.attention.base import AttentionBackend, Selection, Step
+from fastocr_core.kv_cache import SlotCache, SlotLayer
+
+
+class GatherAttention(AttentionBackend):
+    """Dense slots read their image rows in place, sparse slots gather them with one index_select per layer.
+
+    `gathered_rows` counts the image rows that went through the gather path since the start.
+    """
+
+    name = "gather"
+
+    def __init__(self) -> None:
+        self.gathered_rows = 0
+        self._flat_of: Selection | None = None
+        self._flat_rows: Tensor | None = None
+
+    def attend(self, layer: int, query: Tensor, scaling: float, cache: SlotCache, step: Step) -> Tensor:
+        """See `AttentionBackend.attend`."""
+        slots, query_heads, _, head_dim = query.shape
+        store = cache.slot_layers[layer]
+        kv_heads = store.image_keys.shape[1]
+        grouped = (query * scaling).view(slots, kv_heads, query_heads // kv_heads, head_dim)
+        selection = step.policy.selection(layer)
+        gathered = self._gather(selection, store, cache)
+        outputs: list[Tensor] = [torch.zeros_like(grouped[0])] * slots
+        for slot in step.live:
+            image_tokens = cache.held(slot).image_tokens
+            if slot in gathered:
+                keys, values = gathered[slot]  # [kv_heads, kept, head_dim]
+            else:
+                keys = store.image_keys[slot, :, :image_tokens]
+                values = store.image_values[slot, :, :image_tokens]
+            text = cache.text_rows(slot)
+            outputs[slot], image = _attend_parts(
+                grouped[slot],
+                keys,
+                values,
+                store.text_keys[slot, :, :text],
+                store.text_values[slot, :, :text],
+            )
+            step.count(slot, kv_heads * keys.shape[1], kv_heads * image_tokens)
+            if step.wants(layer, slot):
+                assert slot not in gathered, "image attention is only known where a slot looks at everything"
+                step.emit(layer, slot, image)
+        return torch.stack(outputs).view(slots, 1, query_heads, head_dim)
+
+    def _gather(
+        self, selection: Selection, store: SlotLayer, cache: SlotCache
+    ) -> dict[int, tuple[Tensor, Tensor]]:
+        """Selected image rows by slot: keys and values, each [kv_heads, kept, head_dim]."""
+        sparse = [(slot, chosen) for slot, chosen in enumerate(selection.sets) if chosen is not None]
+        if not sparse:
+            return {}
+        if self._flat_of is not selection:
+            self._flat_rows = _flat_rows(sparse, cache.image_capacity)
+            self._flat_of = selection
+        assert self._flat_rows is not None
+        head_dim = store.image_keys.shape[3]
+        keys = store.image_keys.view(-1, head_dim).index_select(0, self._flat_rows)
+        values = store.image_values.view(-1, head_dim).index_select(0, self._flat_rows)
+        self.gathered_rows += len(keys)
+        sizes = [chosen.numel() for _, chosen in sparse]
+        pieces = zip(sparse, keys.split(sizes), values.split(sizes), strict=True)
+        return {
+            slot: (key.view(*chosen.shape, head_dim), value.view(*chosen.shape, head_dim))
+            for (slot, chosen), key, value in pieces
+        }
+
+
+def _flat_rows(sparse: list[tuple[int, Tensor]], image_capacity: int) -> Tensor:
+    """Row numbers in the flattened image store [slots * kv_heads * image_capacity, head_dim]."""
+    kv_heads = sparse[0][1].shape[0]
+    heads = torch.arange(kv_heads, device=sparse[0][1].device)[:, None] * image_capacity  # [kv_heads, 1]
+    return torch.cat(
+        [(chosen + heads + slot * kv_heads * image_capacity).flatten() for slot, chosen in sparse]
+    )
+
+
+def _attend_parts(
+    query: Tensor, image_keys: Tensor, image_values: Tensor, text_keys: Tensor, text_values: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One slot: query [kv_heads, group, head_dim] over both parts, each [kv_heads, rows, head_dim].
+
+    Returns the output [kv_heads, group, head_dim] and the image part of the attention [kv_heads, group,
+    image rows].
+    """
+    image_scores = torch.bmm(query, image_keys.transpose(1, 2))  # [kv_heads, group, image rows]
+    text_scores = torch.bmm(query, text_keys.transpose(1, 2))  # [kv_heads, group, text rows]
+    attention = torch.cat((image_scores, text_scores), dim=2).softmax(dim=2)
+    image, text = attention.split((image_keys.shape[1], text_keys.shape[1]), dim=2)
+    return torch.baddbmm(torch.bmm(image, image_values), text, text_values), image

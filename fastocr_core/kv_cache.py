@@ -1,0 +1,176 @@
+"""The static cache of the engine: one slot per page being decoded.
+
+Per layer and slot, the image rows of keys and values lie apart from the text rows. Both are stored heads
+first, [slots, kv_heads, tokens, head_dim]: a head's rows are contiguous for the dense kernel, and one
+(head, token) row is one contiguous piece for the gather. On a CPU this order made dense attention three
+times as fast as tokens first.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from fastocr_core.models.base import DecoderShape, PromptLayout
+
+STEP_KEY = "slot_step"
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
+    """Keys and values of one decoder layer for all slots."""
+
+    is_sliding = False
+
+    def __init__(
+        self, shape: DecoderShape, slots: int, image_capacity: int, text_capacity: int, like: Tensor
+    ) -> None:
+        super().__init__()
+        image = (slots, shape.kv_heads, image_capacity, shape.head_dim)
+        text = (slots, shape.kv_heads, text_capacity, shape.head_dim)
+        self.image_keys, self.image_values = like.new_zeros(image), like.new_zeros(image)
+        self.text_keys, self.text_values = like.new_zeros(text), like.new_zeros(text)
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing to do: everything is allocated at once."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Rows are written by `SlotCache.update`, which knows the slots."""
+        raise RuntimeError("a slot layer is written through its SlotCache")
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """The engine's attention needs no mask from transformers."""
+        return query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Positions always come from the engine, never from a common length."""
+        return 0
+
+    def get_max_length(self) -> int:
+        """Image and text capacity of one slot."""
+        return int(self.image_keys.shape[2] + self.text_keys.shape[2])
+
+
+@dataclass(slots=True)
+class Slot:
+    """What a slot holds: `image_tokens` image rows, `prompt_tokens` text rows of the prompt, `outputs` fed
+    so far.
+    """
+
+    image_tokens: int
+    prompt_tokens: int
+    outputs: int = 0
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """Slots with their rows; `update` writes either one page's prompt or one row of every slot.
+
+    Output number i of a slot is stored at text row `prompt_tokens + i % text_window`: the text part is a
+    ring when there is a window, and rows never move. Order does not matter to attention, since rotary
+    positions are in the keys.
+    """
+
+    def __init__(
+        self,
+        shape: DecoderShape,
+        slots: int,
+        image_capacity: int,
+        prompt_capacity: int,
+        output_capacity: int,
+        text_window: int | None,
+        like: Tensor,
+    ) -> None:
+        self.window = min(text_window or output_capacity, output_capacity)
+        self.image_capacity, self.prompt_capacity = image_capacity, prompt_capacity
+        text_capacity = prompt_capacity + self.window
+        self.slot_layers = [
+            SlotLayer(shape, slots, image_capacity, text_capacity, like) for _ in range(shape.layers)
+        ]
+        super().__init__(layers=self.slot_layers)
+        self.slots: list[Slot | None] = [None] * slots
+        self._slot_range = torch.arange(slots, device=like.device)
+        self._prefill: tuple[int, PromptLayout] | None = None
+        self._write_rows: Tensor | None = None
+        self._step: object = None
+
+    def allocate(self, layout: PromptLayout) -> int:
+        """Take the lowest free slot for a page. ValueError if the page does not fit, IndexError if none is
+        free.
+        """
+        if layout.image_tokens > self.image_capacity:
+            raise ValueError(f"{layout.image_tokens} image tokens exceed the slot's {self.image_capacity}")
+        if len(layout.ids) > self.prompt_capacity:
+            raise ValueError(
+                f"a prompt of {len(layout.ids)} tokens exceeds the slot's {self.prompt_capacity}"
+            )
+        index = next(index for index, slot in enumerate(self.slots) if slot is None)
+        self.slots[index] = Slot(layout.image_tokens, len(layout.ids))
+        return index
+
+    def free(self, index: int) -> None:
+        """Give a slot back; its rows are overwritten by the next page."""
+        self.slots[index] = None
+
+    @property
+    def free_slots(self) -> int:
+        """How many pages could be taken in now."""
+        return sum(slot is None for slot in self.slots)
+
+    def held(self, index: int) -> Slot:
+        """The page in a slot that must be taken."""
+        slot = self.slots[index]
+        assert slot is not None, f"slot {index} is empty"
+        return slot
+
+    def text_rows(self, index: int) -> int:
+        """Visible text rows of a slot: the prompt and the outputs within the window."""
+        slot = self.held(index)
+        return slot.prompt_tokens + min(slot.outputs, self.window)
+
+    def begin_prefill(self, index: int, layout: PromptLayout, step: object) -> None:
+        """The next forward is the prompt of one page, [1, T]; `step` reaches the attention function."""
+        self._prefill, self._step = (index, layout), step
+
+    def begin_step(self, step: object) -> None:
+        """The next forward is one token per slot, [slots, 1]; empty slots write a row that nobody reads."""
+        rows = []
+        for slot in self.slots:
+            rows.append(0 if slot is None else slot.prompt_tokens + slot.outputs % self.window)
+            if slot is not None:
+                slot.outputs += 1
+        self._write_rows = torch.tensor(rows, device=self._slot_range.device)
+        self._prefill, self._step = None, step
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Store new keys and values, [1, kv_heads, T, head_dim] or [slots, kv_heads, 1, head_dim].
+
+        `kwargs["kwargs"]` is the live dict of the attention module; what is put there arrives at the
+        attention function, which is how it learns about the step.
+        """
+        kwargs["kwargs"][STEP_KEY] = self._step
+        layer = self.slot_layers[layer_idx]
+        if self._prefill is not None:
+            self._store_prompt(layer, key_states[0], value_states[0])
+        else:
+            layer.text_keys[self._slot_range, :, self._write_rows] = key_states[:, :, 0]
+            layer.text_values[self._slot_range, :, self._write_rows] = value_states[:, :, 0]
+        return key_states, value_states
+
+    def _store_prompt(self, layer: SlotLayer, keys: Tensor, values: Tensor) -> None:
+        """Split one page's prompt rows, [kv_heads, T, head_dim], into its image part and its text part."""
+        assert self._prefill is not None
+        index, layout = self._prefill
+        start, end = layout.image_start, layout.image_start + layout.image_tokens
+        for rows, image, text in (
+            (keys, layer.image_keys, layer.text_keys),
+            (values, layer.image_values, layer.text_values),
+        ):
+            image[index, :, : layout.image_tokens] = rows[:, start:end]
+            text[index, :, :start] = rows[:, :start]
+            text[index, :, start : len(layout.ids)] = rows[:, end:]
