@@ -68,6 +68,8 @@ class Engine:
         self._forward = DecoderForward(model, self._cache, self.backend, max_batch)
         # Where the gaze is taken from while a token cycle is suspected.
         self._gaze_layer = (self.policy.focal_layers or model.focal_layers or (model.shape.layers // 2,))[-1]
+        # Of the newest token of every slot, int64 [axes, slots]; meaningless where a slot is empty.
+        self._positions = torch.zeros(1, max_batch, dtype=torch.int64, device=model.device)
         self._running: dict[int, Sequence] = {}
         self._waiting: deque[Request] = deque()
         self._wake = threading.Condition()
@@ -186,8 +188,8 @@ class Engine:
             result = failed_page(self.policy, described(failure), request.layout.image_tokens, queued)
             request.future.set_result(result)
             return
-        last = request.layout.positions[:, -1].to(self.model.device)
-        sequence = Sequence(request, slot, last, admitted_at, time.monotonic())
+        sequence = Sequence(request, slot, admitted_at, time.monotonic())
+        self._set_positions(slot, request.layout.positions[:, -1])
         self._running[slot] = sequence
         self._chooser.admit(slot, request.layout.image_tokens)
         self._take(sequence, choice, None)
@@ -200,8 +202,12 @@ class Engine:
         watched = frozenset(slot for slot in live if self._running[slot].guard.suspicious)
         step = Step(live, self._chooser, counts, watched, self._gaze_layer)
         try:
-            tokens, positions = self._step_input()
-            choices = self._forward.step(tokens, positions, step)
+            tokens = [0] * self.max_batch
+            for slot in live:
+                tokens[slot] = self._running[slot].tokens[-1]
+            fed = torch.tensor(tokens, device=self.model.device)
+            self._positions = self.model.next_positions(self._positions, fed)
+            choices = self._forward.step(fed, self._positions, step)
         except Exception as failure:  # the whole batch is lost, the engine is not
             for sequence in list(self._running.values()):
                 self._finish(sequence, "error", described(failure))
@@ -211,18 +217,11 @@ class Engine:
         for slot in live:
             self._take(self._running[slot], choices[slot], step.gaze.get(slot))
 
-    def _step_input(self) -> tuple[list[int], torch.Tensor]:
-        """The newest token of every slot (0 where empty) and its positions [axes, slots]."""
-        axes = len(next(iter(self._running.values())).positions)
-        tokens = [0] * self.max_batch
-        before = torch.zeros(axes, self.max_batch, dtype=torch.int64, device=self.model.device)
-        for slot, sequence in self._running.items():
-            tokens[slot] = sequence.tokens[-1]
-            before[:, slot] = sequence.positions
-        positions = self.model.next_positions(before, torch.tensor(tokens, device=before.device))
-        for slot, sequence in self._running.items():
-            sequence.positions = positions[:, slot]
-        return tokens, positions
+    def _set_positions(self, slot: int, last: torch.Tensor) -> None:
+        """Note where the prompt of a page ends, int64 [axes]."""
+        if len(self._positions) != len(last):
+            self._positions = self._positions.new_zeros(len(last), self.max_batch)
+        self._positions[:, slot] = last
 
     def _take(self, sequence: Sequence, choice: Choice, gaze: float | None) -> None:
         """Add a token to a page, and finish the page where this was its end."""

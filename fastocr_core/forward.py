@@ -5,7 +5,6 @@ token), so that every linear layer sees the same shapes whoever else is being re
 """
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,12 +47,9 @@ class DecoderForward:
         hidden = self._forward(embeddings, layout.positions.to(image.device)[:, None])
         return _choices(self._model.logits(hidden[:, -1]))[0]
 
-    def step(self, tokens: Sequence[int], positions: Tensor, step: Step) -> list[Choice]:
-        """Feed one token per slot (any valid id in empty slots) at `positions` [axes, slots]; the tokens
-        after them.
-        """
-        ids = torch.tensor(tokens, device=positions.device)
-        embeddings = self._model.embed(ids)[:, None]  # [slots, 1, hidden]
+    def step(self, tokens: Tensor, positions: Tensor, step: Step) -> list[Choice]:
+        """Feed `tokens` [slots] (any id in empty slots) at `positions` [axes, slots]; the tokens after them."""
+        embeddings = self._model.embed(tokens)[:, None]  # [slots, 1, hidden]
         self._cache.begin_step(DecodeCall(self._backend, self._cache, step))
         hidden = self._forward(embeddings, positions[:, :, None])
         return _choices(self._model.logits(hidden[:, 0]))

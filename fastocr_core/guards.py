@@ -18,15 +18,18 @@ WATCHED_PERIODS = 3
 MIN_BUNDLE = 12
 # Raster cells that the mean gaze must move for the page to count as advancing.
 MIN_ADVANCE = 2.0
+# Repeated tokens that make a cycle, by period less one.
+_ENOUGH = np.maximum(np.arange(1, MAX_PERIOD + 1) * (MIN_PERIODS - 1), MIN_REPEATED)
 
 
 @dataclass(slots=True)
 class LoopGuard:
     """Watches the tokens of one page, and its gaze once a cycle is suspected."""
 
-    _recent: NDArray[np.int64] = field(default_factory=lambda: np.full(MAX_PERIOD, -1, np.int64))
+    # Tokens, newest first from `_newest` on; written backwards, moved to the end when the start is reached.
+    _history: NDArray[np.int64] = field(default_factory=lambda: np.full(8 * MAX_PERIOD, -1, np.int64))
+    _newest: int = 7 * MAX_PERIOD
     _runs: NDArray[np.int64] = field(default_factory=lambda: np.zeros(MAX_PERIOD, np.int64))
-    _seen: int = 0
     _period: int = 0
     _gazes: list[float] = field(default_factory=list)
 
@@ -57,15 +60,15 @@ class LoopGuard:
 
     def _note(self, token: int) -> None:
         """`_runs[p - 1]` is for how many tokens each has equalled the one p before it."""
-        at = self._seen % MAX_PERIOD
-        # Column p - 1 holds the token p steps back.
-        back = np.roll(self._recent[::-1], at)
+        back = self._history[self._newest : self._newest + MAX_PERIOD]
         self._runs = np.where(back == token, self._runs + 1, 0)
-        self._recent[at] = token
-        self._seen += 1
+        if self._newest == 0:
+            self._newest = 7 * MAX_PERIOD
+            self._history[self._newest :] = back
+        self._newest -= 1
+        self._history[self._newest] = token
 
     def _cycle(self) -> int:
         """The shortest running period, 0 for none."""
-        periods = np.arange(1, MAX_PERIOD + 1)
-        found = self._runs >= np.maximum(periods * (MIN_PERIODS - 1), MIN_REPEATED)
-        return int(periods[found][0]) if found.any() else 0
+        found = self._runs >= _ENOUGH
+        return int(found.argmax()) + 1 if found.any() else 0

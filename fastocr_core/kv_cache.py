@@ -31,6 +31,9 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         text = (slots, shape.kv_heads, text_capacity, shape.head_dim)
         self.image_keys, self.image_values = like.new_zeros(image), like.new_zeros(image)
         self.text_keys, self.text_values = like.new_zeros(text), like.new_zeros(text)
+        # Views of single slots, made once: a step takes hundreds of them.
+        self.image_of_slot = list(zip(self.image_keys.unbind(0), self.image_values.unbind(0), strict=True))
+        self.text_of_slot = list(zip(self.text_keys.unbind(0), self.text_values.unbind(0), strict=True))
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -92,7 +95,10 @@ class SlotCache(Cache):  # type: ignore[misc]
         ]
         super().__init__(layers=self.slot_layers)
         self.slots: list[Slot | None] = [None] * slots
-        self._slot_range = torch.arange(slots, device=like.device)
+        # First flattened text row of every slot and head, [slots, kv_heads].
+        self._first_rows = (
+            torch.arange(slots * shape.kv_heads, device=like.device).view(slots, -1) * text_capacity
+        )
         self._prefill: tuple[int, PromptLayout] | None = None
         self._write_rows: Tensor | None = None
         self._step: object = None
@@ -142,7 +148,8 @@ class SlotCache(Cache):  # type: ignore[misc]
             rows.append(0 if slot is None else slot.prompt_tokens + slot.outputs % self.window)
             if slot is not None:
                 slot.outputs += 1
-        self._write_rows = torch.tensor(rows, device=self._slot_range.device)
+        written = torch.tensor(rows, device=self._first_rows.device)[:, None]
+        self._write_rows = (self._first_rows + written).flatten()  # [slots * kv_heads]
         self._prefill, self._step = None, step
 
     def update(
@@ -158,8 +165,10 @@ class SlotCache(Cache):  # type: ignore[misc]
         if self._prefill is not None:
             self._store_prompt(layer, key_states[0], value_states[0])
         else:
-            layer.text_keys[self._slot_range, :, self._write_rows] = key_states[:, :, 0]
-            layer.text_values[self._slot_range, :, self._write_rows] = value_states[:, :, 0]
+            assert self._write_rows is not None, "no step has begun"
+            for text, new in ((layer.text_keys, key_states), (layer.text_values, value_states)):
+                head_dim = new.shape[3]
+                text.view(-1, head_dim).index_copy_(0, self._write_rows, new.reshape(-1, head_dim))
         return key_states, value_states
 
     def _store_prompt(self, layer: SlotLayer, keys: Tensor, values: Tensor) -> None:

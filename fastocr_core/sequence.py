@@ -4,8 +4,6 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from fastocr_core.attention.base import ReadCount
 from fastocr_core.config import DecodePolicy
 from fastocr_core.guards import LoopGuard
@@ -34,7 +32,6 @@ class Sequence:
 
     request: Request
     slot: int
-    positions: Tensor  # int64 [axes], of the newest token
     admitted_at: float
     prefilled_at: float
     tokens: list[int] = field(default_factory=list)

@@ -30,24 +30,21 @@ class GatherAttention(AttentionBackend):
         slots, query_heads, _, head_dim = query.shape
         store = cache.slot_layers[layer]
         kv_heads = store.image_keys.shape[1]
-        grouped = (query * scaling).view(slots, kv_heads, query_heads // kv_heads, head_dim)
+        grouped = (query * scaling).view(slots, kv_heads, query_heads // kv_heads, head_dim).unbind(0)
         selection = step.policy.selection(layer)
         gathered = self._gather(selection, store, cache)
-        outputs: list[Tensor] = [torch.zeros_like(grouped[0])] * slots
+        outputs = [torch.zeros_like(grouped[0])] * slots
         for slot in step.live:
             image_tokens = cache.held(slot).image_tokens
             if slot in gathered:
                 keys, values = gathered[slot]  # [kv_heads, kept, head_dim]
             else:
-                keys = store.image_keys[slot, :, :image_tokens]
-                values = store.image_values[slot, :, :image_tokens]
+                keys, values = store.image_of_slot[slot]
+                keys, values = keys.narrow(1, 0, image_tokens), values.narrow(1, 0, image_tokens)
             text = cache.text_rows(slot)
+            text_keys, text_values = store.text_of_slot[slot]
             outputs[slot], image = _attend_parts(
-                grouped[slot],
-                keys,
-                values,
-                store.text_keys[slot, :, :text],
-                store.text_values[slot, :, :text],
+                grouped[slot], keys, values, text_keys.narrow(1, 0, text), text_values.narrow(1, 0, text)
             )
             step.count(slot, kv_heads * keys.shape[1], kv_heads * image_tokens)
             if step.wants(layer, slot):
@@ -98,5 +95,5 @@ def _attend_parts(
     image_scores = torch.bmm(query, image_keys.transpose(1, 2))  # [kv_heads, group, image rows]
     text_scores = torch.bmm(query, text_keys.transpose(1, 2))  # [kv_heads, group, text rows]
     attention = torch.cat((image_scores, text_scores), dim=2).softmax(dim=2)
-    image, text = attention.split((image_keys.shape[1], text_keys.shape[1]), dim=2)
+    image, text = attention.split_with_sizes((image_keys.shape[1], text_keys.shape[1]), dim=2)
     return torch.baddbmm(torch.bmm(image, image_values), text, text_values), image

@@ -87,9 +87,7 @@ class ModelAdapter(abc.ABC):
         """Output tokens (without the stop token) as text and blocks in pixels of the given image."""
 
     def next_positions(self, positions: Tensor, tokens: Tensor) -> Tensor:
-        """Positions of `tokens` [B], which follow the entries at `positions`: int64 [axes, B], as the
-        result.
-        """
+        """Positions of `tokens` [B], which follow the entries at `positions`; both int64 [axes, B]."""
         return positions + 1
 
     def to(self, device: torch.device) -> None:

@@ -10,9 +10,10 @@ import string
 import zlib
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaModel
 
 from fastocr_core.models.base import Block, DecoderShape, ModelAdapter, ParsedText, PromptLayout
@@ -48,9 +49,10 @@ class TinyAdapter(ModelAdapter):
         self.default_floor = 4
         generator = torch.Generator().manual_seed(_SEED)
         self.decoder = _seeded_decoder(generator)
+        self._embedding = cast("nn.Embedding", self.decoder.embed_tokens)
         self._projection = torch.randn(CELL_PIXELS**2, _SHAPE.hidden, generator=generator) / CELL_PIXELS
         self._walk = [*torch.randperm(len(_SIGNS), generator=generator).tolist(), _STOP]
-        self._head = _seeded_head(self.decoder.embed_tokens.weight, self._walk, generator)
+        self._head = _seeded_head(self._embedding.weight, self._walk, generator)
 
     def to(self, device: torch.device) -> None:
         """Move the decoder, the projection and the head."""
@@ -72,8 +74,7 @@ class TinyAdapter(ModelAdapter):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Rows of the embedding."""
-        embedding: Tensor = self.decoder.embed_tokens(ids)
-        return embedding
+        return nn.functional.embedding(ids, self._embedding.weight)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """A walk along the signs, disturbed by everything else in the hidden state."""
