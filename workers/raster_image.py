@@ -185,7 +185,7 @@ def _stated_dpi(image: Image.Image) -> tuple[float, float]:
 
 
 def _square_size(width: int, height: int, dpi: tuple[float, float]) -> tuple[tuple[int, int], float]:
-    """Size and resolution that make pixels square, by refining the coarser direction (fax pages are 204 x 98 or 204 x 196)."""
+    """Size and resolution that make pixels square (a fax has 204 x 98 or 204 x 196)."""
     across, down = dpi
     if abs(across / down - 1.0) <= SQUARE_TOLERANCE:
         return (width, height), across

@@ -66,8 +66,8 @@ class RasterPage:
 
     `image` is L or RGB. `image_to_page` is (a, b, c, d, e, f): image pixel (x, y) -> page point
     (ax+by+c, dx+ey+f), page points being those of the page as shown, origin top left. `dpi_used` is None
-    where the source states no resolution (a pixel then counts as a point); `dpi_known` says that resolution and
-    page size can be believed.
+    where the source states no resolution (a pixel then counts as a point); `dpi_known` says that resolution
+    and page size can be believed.
     """
 
     image: Image.Image

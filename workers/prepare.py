@@ -1,0 +1,88 @@
+"""A raster page made ready for a model: judged for blankness, turned, resized, with the way back to the page.
+
+The result is all that crosses from the CPU to the OCR stage: uint8 views and plain facts.
+"""
+
+from dataclasses import dataclass
+
+from fastocr_core.vision import ModelVision, PreparedPage, prepare
+from workers.blankness import BlankEvidence, is_blank
+from workers.raster_protocol import TRUNCATION_NOTE, Affine
+from workers.rasterize import RasterPage
+
+NO_TURN = 0  # pages are read as the document shows them
+
+
+@dataclass(frozen=True, slots=True)
+class PagePackage:
+    """One page ready to be read.
+
+    `image_to_page` takes a pixel of the image given to the model to a page point, `view_to_page` a pixel of
+    view 0; both are (a, b, c, d, e, f): (x, y) -> (ax+by+c, dx+ey+f).
+    """
+
+    prepared: PreparedPage
+    blank: BlankEvidence
+    image_to_page: Affine
+    view_to_page: Affine
+    page_width_points: float
+    page_height_points: float
+    rotate_key: int
+    turn_applied: int
+    dpi_asked: int
+    dpi_used: float | None
+    image_width: int
+    image_height: int
+    how: str
+    warnings: tuple[str, ...]
+    repaired: bool
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether part of the page is missing from the file."""
+        return TRUNCATION_NOTE in self.warnings
+
+
+def prepare_page(raster: RasterPage, vision: ModelVision) -> PagePackage:
+    """Bring a page into the model's own sizes. The resolution is passed on only where it can be believed."""
+    prepared = prepare(raster.image, vision, raster.dpi_used if raster.dpi_known else None)
+    return PagePackage(
+        prepared=prepared,
+        blank=is_blank(raster.image),
+        image_to_page=raster.image_to_page,
+        view_to_page=compose(raster.image_to_page, prepared.transform),
+        page_width_points=raster.page_width_points,
+        page_height_points=raster.page_height_points,
+        rotate_key=raster.rotate_key,
+        turn_applied=NO_TURN,
+        dpi_asked=raster.dpi_asked,
+        dpi_used=raster.dpi_used,
+        image_width=raster.image.width,
+        image_height=raster.image.height,
+        how=raster.how,
+        warnings=raster.warnings,
+        repaired=raster.repaired,
+    )
+
+
+def compose(outer: Affine, inner: Affine) -> Affine:
+    """The affine map that applies `inner` first and `outer` second."""
+    a, b, c, d, e, f = outer
+    p, q, r, s, t, u = inner
+    return (
+        a * p + b * s,
+        a * q + b * t,
+        a * r + b * u + c,
+        d * p + e * s,
+        d * q + e * t,
+        d * r + e * u + f,
+    )
+
+
+def map_box(transform: Affine, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """The upright box around a mapped box: x0, y0, x1, y1."""
+    a, b, c, d, e, f = transform
+    x0, y0, x1, y1 = box
+    corners = [(a * x + b * y + c, d * x + e * y + f) for x in (x0, x1) for y in (y0, y1)]
+    across, down = [x for x, _ in corners], [y for _, y in corners]
+    return min(across), min(down), max(across), max(down)
