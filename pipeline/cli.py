@@ -1,0 +1,243 @@
+"""The command line. Commands are thin, and import what they need when they run, so that `--help` is
+immediate.
+
+Exit codes: 0 done and nothing failed; 3 done, but pages failed or documents are quarantined; 1 the run
+itself failed; 2 it was asked for wrongly.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.config import Resolved
+    from workers.storage import StorageSettings
+
+EXIT_RUN_FAILED, EXIT_USAGE, EXIT_PAGES_FAILED = 1, 2, 3
+
+application = typer.Typer(
+    name="fastocr",
+    help="Archives of scanned pages in, Parquet out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+config_commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True, rich_markup_mode=None)
+application.add_typer(config_commands, name="config")
+
+Source = Annotated[str, typer.Argument(help="File, directory, glob or s3://bucket/prefix.")]
+Target = Annotated[str, typer.Argument(help="Directory or s3://bucket/prefix.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
+Model = Annotated[str | None, typer.Option(help="mini (default), tiny, or a folder with weights.")]
+ModelRevision = Annotated[str | None, typer.Option(help="Refuse to run with any other revision.")]
+Mode = Annotated[str | None, typer.Option(help="How the model sees a page; auto by default.")]
+Decode = Annotated[str | None, typer.Option(help="fastocr (default) or dense.")]
+KeptShare = Annotated[float | None, typer.Option(help="Share of image tokens looked at per step.")]
+Prompt = Annotated[str | None, typer.Option(help="Prompt, for models that take one.")]
+Limit = Annotated[int | None, typer.Option(help="Read only the first so many pages.")]
+RayAddress = Annotated[str | None, typer.Option(help="Join this Ray cluster instead of starting one.")]
+EndpointUrl = Annotated[str | None, typer.Option(help="Address of an S3 server other than AWS.")]
+Region = Annotated[str | None, typer.Option(help="S3 region.")]
+Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")]
+PathStyle = Annotated[bool | None, typer.Option(help="Put the bucket into the path of S3 addresses.")]
+ChecksumMode = Annotated[str | None, typer.Option(help="when_supported (default) or when_required.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Flagged pages count as failed for the exit code.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+@application.command()
+def run(
+    source: Source,
+    target: Target,
+    model: Model = None,
+    model_revision: ModelRevision = None,
+    mode: Mode = None,
+    decode: Decode = None,
+    kept_share: KeptShare = None,
+    prompt: Prompt = None,
+    limit: Limit = None,
+    config: ConfigFile = None,
+    ray_address: RayAddress = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    profile: Profile = None,
+    path_style: PathStyle = None,
+    checksum_mode: ChecksumMode = None,
+    strict: Strict = False,
+    debug: Debug = False,
+) -> None:
+    """Read SOURCE into TARGET. The same command on the same target carries on where it stopped."""
+    flags = {
+        "source": source,
+        "target": target,
+        "model": model,
+        "model_revision": model_revision,
+        "mode": mode,
+        "decode.name": decode,
+        "decode.kept_share": kept_share,
+        "prompt": prompt,
+        "limit": limit,
+        "cluster.ray_address": ray_address,
+        **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
+    }
+    _exit(debug, lambda: _run(flags, config, strict))
+
+
+@application.command()
+def status(
+    target: Target,
+    config: ConfigFile = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    profile: Profile = None,
+    path_style: PathStyle = None,
+    checksum_mode: ChecksumMode = None,
+    debug: Debug = False,
+) -> None:
+    """Say how far the run of TARGET is."""
+    flags = _storage_flags(endpoint_url, region, profile, path_style, checksum_mode)
+    _exit(debug, lambda: _status(target, _storage(flags, config)))
+
+
+@application.command()
+def verify(
+    target: Target,
+    config: ConfigFile = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    profile: Profile = None,
+    path_style: PathStyle = None,
+    checksum_mode: ChecksumMode = None,
+    debug: Debug = False,
+) -> None:
+    """Check that every page of the manifest stands in TARGET exactly once."""
+    flags = _storage_flags(endpoint_url, region, profile, path_style, checksum_mode)
+    _exit(debug, lambda: _verify(target, _storage(flags, config)))
+
+
+@config_commands.command("show")
+def config_show(config: ConfigFile = None, debug: Debug = False) -> None:
+    """Print every setting, its value and where the value comes from."""
+    _exit(debug, lambda: _config_show(config))
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    application()
+
+
+def _exit(debug: bool, command: Any) -> None:
+    """Run a command; an error we foresaw becomes one sentence and the exit code that fits it."""
+    try:
+        code = command()
+    except KeyboardInterrupt:
+        typer.echo("Stopped. What is staged is kept; run the same command again to carry on.", err=True)
+        raise typer.Exit(EXIT_RUN_FAILED) from None
+    except Exception as error:
+        if debug:
+            raise
+        typer.echo(_sentence(error), err=True)
+        raise typer.Exit(_code_for(error)) from None
+    raise typer.Exit(code)
+
+
+def _code_for(error: Exception) -> int:
+    from pipeline.config import ConfigError
+
+    return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_RUN_FAILED
+
+
+def _sentence(error: Exception) -> str:
+    """Errors of ours are sentences already; of an unforeseen one, its last line and how to see more."""
+    from pipeline.commit import CommitError
+    from pipeline.config import ConfigError
+    from pipeline.ledger import LedgerError
+    from workers.storage import StorageError
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ConfigError | StorageError | CommitError | LedgerError):
+            return f"fastocr: {cause}"
+        cause = getattr(cause, "cause", None) or cause.__cause__
+    last = (str(error).strip().splitlines() or [""])[-1]
+    return f"fastocr: the run failed: {type(error).__name__}: {last} (--debug shows the traceback)"
+
+
+def _storage_flags(
+    endpoint_url: str | None,
+    region: str | None,
+    profile: str | None,
+    path_style: bool | None,
+    checksum_mode: str | None,
+) -> dict[str, Any]:
+    return {
+        "storage.endpoint_url": endpoint_url,
+        "storage.region": region,
+        "storage.profile": profile,
+        "storage.path_style": path_style,
+        "storage.checksum_mode": checksum_mode,
+    }
+
+
+def _resolved(flags: dict[str, Any], file: Path | None) -> "Resolved":
+    from pipeline.config import resolve
+
+    return resolve(flags, file)
+
+
+def _storage(flags: dict[str, Any], file: Path | None) -> "StorageSettings":
+    return _resolved({"source": "-", "target": "-", **flags}, file).config.storage
+
+
+def _run(flags: dict[str, Any], file: Path | None, strict: bool) -> int:
+    from pipeline.flow import execute
+    from pipeline.progress import Observer
+    from pipeline.summary import first_lines, summarise, summary_lines
+    from workers.object_store import open_store
+
+    configuration = _resolved(flags, file).config
+    observer = Observer()
+    execute(configuration, observer)
+    summary = summarise(open_store(configuration.target, configuration.storage))
+    for line in summary_lines(summary, observer):
+        typer.echo(line)
+    if summary.first_lines:
+        typer.echo("\nfirst lines read")
+        for line in first_lines(summary):
+            typer.echo(line)
+    return summary.exit_code(strict=strict)
+
+
+def _status(target: str, storage: "StorageSettings") -> int:
+    from pipeline.config import normalised_location
+    from pipeline.summary import inspect_target, status_lines
+    from workers.object_store import open_store
+
+    for line in status_lines(inspect_target(open_store(normalised_location(target), storage))):
+        typer.echo(line)
+    return 0
+
+
+def _verify(target: str, storage: "StorageSettings") -> int:
+    from pipeline.config import normalised_location
+    from pipeline.ledger import check_run
+    from pipeline.summary import tally_counts
+    from workers.manifest_reader import ManifestReader
+    from workers.object_store import open_store
+
+    store = open_store(normalised_location(target), storage)
+    tally = check_run(store, ManifestReader(store))
+    typer.echo(f"{tally.pages} pages, each published exactly once: {tally_counts(tally)}")
+    return 0
+
+
+def _config_show(file: Path | None) -> int:
+    from pipeline.config import flatten
+
+    resolved = _resolved({"source": "-", "target": "-"}, file)
+    for key, value in flatten(resolved.config).items():
+        if key not in ("source", "target"):
+            typer.echo(f"{key} = {value!r}  # {resolved.origins[key]}")
+    return 0

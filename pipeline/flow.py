@@ -1,0 +1,215 @@
+"""THE picture: how the pages of a source become parts of a target, stage by stage, in reading order.
+
+    survey -> plan -> [ shard numbers -> rasterize actors -> OCR actors ] -> publish -> close
+
+The bracket is one Ray Data graph. Everything before and after is the driver's, and safe to repeat at any
+point.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from pipeline.claim import claim_target, is_complete
+from pipeline.cluster import Widths, choose_widths
+from pipeline.commit import Publisher, close
+from pipeline.config import ConfigError, RunConfig
+from pipeline.ledger import check_run, document_rows
+from pipeline.local_ray import ray_session
+from pipeline.manifest import (
+    SurveyedDocument,
+    SurveyTask,
+    batches,
+    freeze,
+    is_frozen,
+    limited,
+    list_source,
+    refuse_nested,
+    survey_batch,
+)
+from pipeline.progress import Observer
+from pipeline.resume import RemainingWork, find_progress, remaining_work
+from workers.job import ReadJob, vision_of
+from workers.layout import ATTEMPTS_FOLDER
+from workers.manifest_reader import ManifestReader
+from workers.object_store import ObjectStore, StoredObject, open_store
+from workers.rasterize_shard import RasterizeShards
+from workers.recognize import RecognizeShards, ShardDone
+
+SURVEY_TASKS_AHEAD = 2
+
+
+def execute(config: RunConfig, observer: Observer) -> None:
+    """Bring the target to completion from wherever it stands; returns at once if it is complete.
+
+    Raises `ConfigError`, `StorageError`, `CommitError` or `LedgerError`; documents and pages that cannot be
+    read are rows, not errors.
+    """
+    refuse_nested(config.source, config.target)
+    _check_model(config)
+    store = open_store(config.target, config.storage)
+    run_id = claim_target(store, config)
+    if is_complete(store):
+        observer.note("The target is complete; nothing is left to do.")
+        return
+    if not is_frozen(store):
+        objects = list_source(config.source, config.storage)
+        observer.note(f"{len(objects)} objects found; opening each once to count its pages.")
+        with ray_session(config.cluster):
+            survey(config, store, objects, observer)
+            read(config, run_id, store, observer)
+    else:
+        _report_newcomers(config, store, observer)
+        if _remaining(store).shards_to_read:
+            with ray_session(config.cluster):
+                read(config, run_id, store, observer)
+    finish(store, observer)
+
+
+def survey(
+    config: RunConfig, store: ObjectStore, objects: Sequence[StoredObject], observer: Observer
+) -> None:
+    """Open every document once, in parallel, and freeze what was found."""
+    widths = choose_widths(config.cluster)
+    task = SurveyTask(config.raster, vision_of(config.model, config.mode), config.storage)
+    with closing(_surveyed(objects, task, widths, observer)) as documents:
+        freeze(store, limited(documents, config.limit), widths.ocr_actors, config.shards)
+
+
+def _surveyed(
+    objects: Sequence[StoredObject], task: SurveyTask, widths: Widths, observer: Observer
+) -> Iterator[SurveyedDocument]:
+    """Documents in order of their location; only a few batches are under way at once."""
+    import ray
+
+    remote_survey = ray.remote(num_cpus=widths.survey_cpus, max_retries=3)(survey_batch)
+    pending: deque[Any] = deque()
+    documents = 0
+    for batch in batches(objects):
+        pending.append(remote_survey.remote(batch, task))
+        if len(pending) >= SURVEY_TASKS_AHEAD * widths.survey_tasks:
+            yield from ray.get(pending.popleft())
+        documents += len(batch)
+        observer.surveying(documents, len(objects))
+    while pending:
+        yield from ray.get(pending.popleft())
+
+
+def read(config: RunConfig, run_id: str, store: ObjectStore, observer: Observer) -> None:
+    """Read what is left, publishing each part as soon as its last shard is staged."""
+    manifest = ManifestReader(store)
+    progress = find_progress(store)
+    work = remaining_work(manifest.shards, progress.published_parts, progress.staged_shards)
+    publisher = Publisher(store, manifest, progress)
+    for part in work.parts_to_publish:
+        publisher.publish(part)
+    if not work.shards_to_read:
+        return
+    widths = choose_widths(config.cluster)
+    observer.reading(manifest.page_count, _pages_left(manifest, work))
+    for done in _graph(config, _job(config, run_id, store, widths), work.shards_to_read, widths):
+        publisher.shard_staged(done.shard_index)
+        observer.shard_done(done)
+
+
+def _graph(config: RunConfig, job: ReadJob, shards: Sequence[int], widths: Widths) -> Iterator[ShardDone]:
+    """The Ray Data graph: one shard number per block in, one acknowledgement per shard out."""
+    from ray.data import ActorPoolStrategy, read_datasource
+
+    from pipeline.shard_source import ShardNumbers, set_data_context
+
+    set_data_context()
+    numbers = read_datasource(
+        ShardNumbers(shards), override_num_blocks=len(shards), num_cpus=widths.number_cpus
+    )
+    pages = numbers.map_batches(
+        RasterizeShards,
+        fn_constructor_args=(job,),
+        batch_size=1,
+        batch_format="pyarrow",
+        compute=ActorPoolStrategy(size=widths.rasterize_actors, max_tasks_in_flight_per_actor=2),
+        num_cpus=widths.rasterize_cpus,
+    )
+    done = pages.map_batches(
+        RecognizeShards,
+        fn_constructor_args=(job,),
+        batch_size=None,  # a block is a shard
+        batch_format="pyarrow",
+        compute=ActorPoolStrategy(
+            size=widths.ocr_actors,
+            max_tasks_in_flight_per_actor=config.cluster.shards_in_flight,
+            max_concurrent_calls_per_actor=config.cluster.shards_in_flight,
+        ),
+        num_cpus=widths.ocr_cpus,
+        num_gpus=widths.ocr_gpus or None,
+    )
+    for row in done.iter_rows():
+        yield ShardDone(**row)
+
+
+def finish(store: ObjectStore, observer: Observer) -> None:
+    """Publish what is staged, check that the ledger adds up, and mark the target complete."""
+    manifest = ManifestReader(store)
+    progress = find_progress(store)
+    work = remaining_work(manifest.shards, progress.published_parts, progress.staged_shards)
+    publisher = Publisher(store, manifest, progress)
+    for part in work.parts_to_publish:
+        publisher.publish(part)
+    tally = check_run(store, manifest)
+    observer.note("Every page of the manifest is published once; the ledger adds up.")
+    documents = list(document_rows(manifest, tally))
+    facts = {
+        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "documents": len(documents),
+        "pages": tally.pages,
+        "outcomes": dict(tally.outcomes),
+        "shards": len(manifest.shards),
+        "shard_readings": sum(1 for _ in store.list(ATTEMPTS_FOLDER)),
+    }
+    close(store, documents, facts)
+
+
+def _job(config: RunConfig, run_id: str, store: ObjectStore, widths: Widths) -> ReadJob:
+    return ReadJob(
+        run_id=run_id,
+        target=store.root,
+        model=config.model,
+        model_revision=config.model_revision,
+        mode=config.mode,
+        prompt=config.prompt,
+        policy=config.decode,
+        engine=config.engine,
+        raster=config.raster,
+        storage=config.storage,
+        max_batch=config.cluster.max_batch,
+        threads=widths.ocr_threads,
+    )
+
+
+def _check_model(config: RunConfig) -> None:
+    try:
+        vision_of(config.model, config.mode)
+    except ValueError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from error
+
+
+def _remaining(store: ObjectStore) -> RemainingWork:
+    progress = find_progress(store)
+    shards = ManifestReader(store).shards
+    return remaining_work(shards, progress.published_parts, progress.staged_shards)
+
+
+def _pages_left(manifest: ManifestReader, work: RemainingWork) -> int:
+    return sum(manifest.shards[index].page_count for index in work.shards_to_read)
+
+
+def _report_newcomers(config: RunConfig, store: ObjectStore, observer: Observer) -> None:
+    """Objects that appeared after the survey are reported and not read: the manifest is frozen."""
+    known = {document.source_uri for document in ManifestReader(store).documents()}
+    if config.limit is not None:
+        return
+    new = sum(1 for stored in list_source(config.source, config.storage) if stored.uri not in known)
+    if new:
+        observer.note(f"{new} objects appeared since the survey; they are not part of this run.")

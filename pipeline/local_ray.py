@@ -1,0 +1,115 @@
+"""Joins a Ray cluster, or starts one on this machine that leaves nothing behind when the driver ends or dies.
+
+A driver that is killed cannot clean up, so a guard process waits for its end: it kills what is left of the
+session and removes its folder.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.config import ClusterSettings
+
+OBJECT_STORE_SHARE_OF_MEMORY = 0.15
+OBJECT_STORE_MOST_BYTES = 4_000_000_000
+OBJECT_STORE_LEAST_BYTES = 100_000_000
+SOCKET_PATH_ROOM = 28
+SHUTDOWN_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def ray_session(settings: ClusterSettings) -> Iterator[None]:
+    """A connected Ray for the length of the block."""
+    if settings.ray_address is not None:
+        _quiet()
+        import ray
+
+        ray.init(address=settings.ray_address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        return
+    folder = _session_folder()
+    guard = _start_guard(folder)
+    try:
+        _start_local(settings, folder)
+        yield
+    finally:
+        _stop_local()
+        _end_guard(guard)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start_local(settings: ClusterSettings, folder: Path) -> None:
+    _quiet()
+    import ray
+
+    ray.init(
+        num_cpus=settings.local_cpus,
+        object_store_memory=settings.object_store_bytes or _object_store_bytes(),
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        _temp_dir=str(folder),
+    )
+
+
+def _stop_local() -> None:
+    import ray
+
+    ray.shutdown()
+
+
+def _quiet() -> None:
+    """Settings Ray takes from the environment only, and only before it is imported."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    import ray.data  # noqa: F401 - sets up its logger, which is then quieted
+
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+
+
+def _session_folder() -> Path:
+    """A private folder with a short path: Ray puts sockets below it, and their paths are limited to 107
+    bytes.
+    """
+    base = tempfile.gettempdir()
+    if len(base) > SOCKET_PATH_ROOM:
+        base = "/tmp"
+    return Path(tempfile.mkdtemp(prefix="fastocr-", dir=base))
+
+
+def _object_store_bytes() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    share = int(memory * OBJECT_STORE_SHARE_OF_MEMORY)
+    return max(OBJECT_STORE_LEAST_BYTES, min(share, OBJECT_STORE_MOST_BYTES))
+
+
+def _start_guard(folder: Path) -> subprocess.Popen[bytes]:
+    """The guard holds the reading end of a pipe; the kernel closes ours when this process ends, however."""
+    return subprocess.Popen(
+        [sys.executable, "-I", str(Path(__file__).with_name("session_guard.py")), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _end_guard(guard: subprocess.Popen[bytes]) -> None:
+    assert guard.stdin is not None
+    guard.stdin.close()
+    try:
+        guard.wait(timeout=SHUTDOWN_SECONDS)
+    except subprocess.TimeoutExpired:
+        guard.kill()
+        guard.wait()

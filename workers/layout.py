@@ -1,0 +1,55 @@
+"""Where things lie below a target: every key is built here, and nowhere else.
+
+Only `pages/*.parquet` and `documents/*.parquet` are for readers. `_manifest/` is frozen by the survey;
+`_work/` is removed when the run is complete.
+"""
+
+from workers.ids import part_name, shard_name
+
+RUN_KEY = "_run.json"
+SUCCESS_KEY = "_SUCCESS"
+SURVEY_KEY = "_manifest/survey.json"
+MANIFEST_FOLDER = "_manifest/"
+PAGES_FOLDER = "pages/"
+DOCUMENTS_FOLDER = "documents/"
+METRICS_FOLDER = "metrics/"
+WORK_FOLDER = "_work/"
+STAGED_FOLDER = "_work/staged/"
+ATTEMPTS_FOLDER = "_work/attempts/"
+MANIFEST_TABLES = ("documents", "pages", "shards")
+
+
+def manifest_key(table: str) -> str:
+    """One of the three frozen tables."""
+    return f"{MANIFEST_FOLDER}{table}.parquet"
+
+
+def survey_draft_key(survey_id: str, table: str) -> str:
+    """A table of one survey before it is known whether that survey is the one that counts."""
+    return f"{WORK_FOLDER}survey/{survey_id}/{table}"
+
+
+def staged_key(shard_index: int) -> str:
+    """A finished shard. The name does not end in .parquet, so that no reader takes it for output."""
+    return STAGED_FOLDER + shard_name(shard_index)
+
+
+def attempt_key(shard_index: int, attempt: str) -> str:
+    """Says that a worker began to read a shard; after a crash it names what was in flight."""
+    return f"{ATTEMPTS_FOLDER}{shard_name(shard_index)}.{attempt}"
+
+
+def part_key(part_index: int) -> str:
+    """A published part of the page table."""
+    return PAGES_FOLDER + part_name(part_index)
+
+
+def documents_key(part_index: int) -> str:
+    """A published part of the document table."""
+    return DOCUMENTS_FOLDER + part_name(part_index)
+
+
+def number_in(key: str) -> int:
+    """The number of the shard or part that a key names."""
+    name = key.rpartition("/")[2].split(".")[0]
+    return int(name.rpartition("-")[2])

@@ -1,0 +1,158 @@
+"""A folder as object store: the same promises as S3, kept with temporary files, renames and links.
+
+A link that refuses to replace stands in for `If-None-Match: *`. Temporary files live under `_work/`, so that
+a killed writer leaves nothing beside the published parts.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from workers.storage import (
+    ObjectStore,
+    StorageChanged,
+    StorageDenied,
+    StorageError,
+    StorageMissing,
+    StoredObject,
+)
+
+TEMPORARY_FOLDER = Path("_work") / "tmp"
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
+_ESCAPED_BYTE = re.compile(r"%([89A-F][0-9A-F])")
+
+
+class LocalStore(ObjectStore):
+    """Objects are the regular files below `root`; symbolic links to folders are not followed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(os.path.abspath(root))
+        self.root = str(self._root)
+
+    def uri(self, key: str) -> str:
+        return f"{self.root.rstrip('/')}/{key}"
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        start = self._root / prefix.rpartition("/")[0]
+        if not start.exists():
+            if prefix:
+                return
+            raise StorageMissing(f"There is no folder {self.root}.")
+        for folder, _, names in os.walk(start, onerror=_raise_walk_error):
+            for name in names:
+                path = Path(folder, name)
+                key = _readable(str(path.relative_to(self._root)))
+                if key.startswith(prefix) and path.is_file():
+                    status = path.stat()
+                    yield StoredObject(self.uri(key), key, status.st_size, _etag(status))
+
+    def get(self, key: str, etag: str | None = None) -> bytes:
+        try:
+            with self._path(key).open("rb") as file:
+                before = _etag(os.fstat(file.fileno()))
+                data = file.read()
+                after = _etag(os.fstat(file.fileno()))
+        except OSError as error:
+            raise _translated(error, self.uri(key)) from error
+        if etag is not None and not before == after == etag:
+            raise StorageChanged(f"{self.uri(key)} changed since it was listed.")
+        return data
+
+    def open(self, key: str) -> BinaryIO:
+        try:
+            return self._path(key).open("rb")
+        except OSError as error:
+            raise _translated(error, self.uri(key)) from error
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        temporary = self._write_temporary(path, data)
+        try:
+            os.replace(temporary, path)
+        except OSError as error:
+            raise _translated(error, self.uri(key)) from error
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        path = self._path(key)
+        if path.exists():
+            return False
+        temporary = self._write_temporary(path, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise _translated(error, self.uri(key)) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+    def exists(self, key: str) -> bool:
+        return self._path(key).is_file()
+
+    def delete(self, key: str) -> None:
+        try:
+            self._path(key).unlink(missing_ok=True)
+        except OSError as error:
+            raise _translated(error, self.uri(key)) from error
+
+    def delete_below(self, prefix: str) -> int:
+        removed = super().delete_below(prefix)
+        folder = self._root / prefix
+        if prefix.endswith("/") and folder.is_dir():
+            for path, _, _ in os.walk(folder, topdown=False):
+                try:
+                    os.rmdir(path)
+                except OSError:
+                    break  # somebody writes there again; what they leave is theirs to remove
+        return removed
+
+    def _path(self, key: str) -> Path:
+        """The file of a key; a key that would leave the root is refused."""
+        if not key or key.startswith("/") or ".." in key.split("/") or "\0" in key:
+            raise StorageError(f"The key {key!r} does not name an object below {self.root}.")
+        path = self._root / key
+        if _ESCAPED_BYTE.search(key) and not path.exists():
+            return self._root / _ESCAPED_BYTE.sub(lambda match: chr(0xDC00 + int(match[1], 16)), key)
+        return path
+
+    def _write_temporary(self, path: Path, data: bytes) -> Path:
+        """Write `data` durably under a name nobody else uses, on the file system of the target."""
+        folder = self._root / TEMPORARY_FOLDER
+        temporary = folder / uuid.uuid4().hex
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise _translated(error, str(path)) from error
+        return temporary
+
+
+def _readable(key: str) -> str:
+    """Names whose bytes are not UTF-8 keep those bytes as %XX; `_path` finds them again."""
+    return _UNDECODABLE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", key)
+
+
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def _raise_walk_error(error: OSError) -> None:
+    raise _translated(error, str(error.filename)) from error
+
+
+def _translated(error: OSError, place: str) -> StorageError:
+    """Turn an error of the operating system into ours."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        return StorageMissing(f"There is no file {place}.")
+    if isinstance(error, PermissionError):
+        return StorageDenied(f"No permission for {place} ({error.strerror}).")
+    return StorageError(f"{place}: {error.strerror or error}.")

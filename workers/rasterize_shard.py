@@ -1,0 +1,129 @@
+"""The rasterize actor: a shard number comes in, the prepared pages of that shard go out, failures among them.
+
+CPU only. A document is fetched once and stays open for as long as consecutive pages come from it.
+"""
+
+import pickle
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fastocr_core.vision import ModelVision
+from workers.fetch import DocumentFetcher, FetchFailure
+from workers.job import ReadJob
+from workers.layout import staged_key
+from workers.manifest_reader import ManifestReader
+from workers.object_store import open_store
+from workers.outcomes import Reason
+from workers.prepare import PagePackage, prepare_page
+from workers.rasterize import DocumentFailure, PageFailure, Rasterizer
+from workers.schema import ManifestPage
+from workers.sniff import Format
+
+SHARD_TABLE = pa.schema(
+    [
+        pa.field("shard_index", pa.int32(), nullable=False),
+        pa.field("page", pa.large_binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPage:
+    """One expected page on its way to the model: prepared, or failed before it got there."""
+
+    expected: ManifestPage
+    package: PagePackage | None
+    failure: PageFailure | None
+    rasterize_seconds: float
+
+
+class RasterizeShards:
+    """Called by Ray Data with tables of shard numbers; one killable child per actor."""
+
+    def __init__(self, job: ReadJob) -> None:
+        self._store = open_store(job.target, job.storage)
+        self._manifest = ManifestReader(self._store)
+        self._pages = PageSource(job)
+
+    def __call__(self, shard_numbers: pa.Table) -> pa.Table:
+        """All pages of these shards, pickled, as rows of `SHARD_TABLE`."""
+        tables = [self._shard(int(number)) for number in shard_numbers.column("shard_index").to_pylist()]
+        return pa.concat_tables(tables)
+
+    def _shard(self, shard_index: int) -> pa.Table:
+        if self._store.exists(staged_key(shard_index)):
+            return shard_table(shard_index, [None])  # done meanwhile by another attempt: nothing to read
+        expected = self._manifest.shard_pages(shard_index)
+        return shard_table(shard_index, [self._pages.take(page) for page in expected])
+
+
+class PageSource:
+    """Prepared pages by their manifest rows; keeps the current document open between calls."""
+
+    def __init__(self, job: ReadJob) -> None:
+        self._vision: ModelVision = job.vision
+        self._fetcher = DocumentFetcher(job.storage)
+        self._rasterizer = Rasterizer(job.raster)
+        self._open_document: str | None = None
+        self._document_failure: PageFailure | None = None
+
+    def take(self, expected: ManifestPage) -> WaitingPage:
+        """Fetch, draw and prepare one page; whatever is wrong with it is part of the answer."""
+        started = time.monotonic()
+        result = self._prepared(expected)
+        seconds = time.monotonic() - started
+        if isinstance(result, PageFailure):
+            return WaitingPage(expected, None, result, seconds)
+        return WaitingPage(expected, result, None, seconds)
+
+    def close(self) -> None:
+        """End the child."""
+        self._rasterizer.close()
+
+    def _prepared(self, expected: ManifestPage) -> PagePackage | PageFailure:
+        if self._open_document != expected.document_id:
+            self._document_failure = self._open(expected)
+            self._open_document = expected.document_id
+        if self._document_failure is not None:
+            return self._document_failure
+        raster = self._rasterizer.page(expected.page_index, self._vision.wanted_dpi)
+        if isinstance(raster, PageFailure):
+            return raster
+        try:
+            return prepare_page(raster, self._vision)
+        except (ValueError, OSError, MemoryError, ArithmeticError, IndexError) as error:
+            return PageFailure(Reason.IMAGE_ERROR, f"preparing failed: {type(error).__name__}: {error}")
+
+    def _open(self, expected: ManifestPage) -> PageFailure | None:
+        try:
+            data = self._fetcher.fetch(expected.source_uri, expected.source_etag)
+            self._rasterizer.open(data, Format(expected.format))
+        except (FetchFailure, DocumentFailure) as failure:
+            return PageFailure(failure.reason, failure.detail)
+        return None
+
+
+def shard_table(shard_index: int, pages: Iterable[WaitingPage | None]) -> pa.Table:
+    """Pages as a table that Ray moves from the CPU to the OCR actor; None marks a shard already staged."""
+    payloads = [
+        None if page is None else pickle.dumps(page, protocol=pickle.HIGHEST_PROTOCOL) for page in pages
+    ]
+    return pa.table(
+        {"shard_index": [shard_index] * len(payloads), "page": payloads},
+        schema=SHARD_TABLE,
+    )
+
+
+def waiting_pages(table: pa.Table) -> tuple[int, list[WaitingPage] | None]:
+    """Shard number and pages of one such table; None if the shard was already staged.
+
+    The payload comes from our own actor through Ray's object store, never from a document or a storage.
+    """
+    (shard_index,) = set(table.column("shard_index").to_pylist())
+    payloads = table.column("page")
+    if payloads.null_count:
+        return int(shard_index), None
+    return int(shard_index), [pickle.loads(payload.as_buffer()) for payload in payloads]

@@ -1,0 +1,173 @@
+"""The OCR actor: prepared pages of a shard come in, its rows are staged, an acknowledgement goes out.
+
+Several shards are in flight at once and all their pages share one engine, so that a slow page never idles the
+batch. A shard is staged as soon as its last page is read, under a fixed name, and never read again after
+that.
+"""
+
+import asyncio
+import os
+import platform
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from workers.assemble import PageCost, Reader, assemble, failed_page_row
+from workers.assess import assess
+from workers.job import ReadJob
+from workers.layout import attempt_key, staged_key
+from workers.metrics import MetricsRoller, Worker
+from workers.object_store import open_store
+from workers.outcomes import Outcome, Reason
+from workers.rasterize import PageFailure
+from workers.rasterize_shard import WaitingPage, waiting_pages
+from workers.schema import PageRow, rows_to_table, table_to_parquet
+
+if TYPE_CHECKING:
+    from fastocr_core.models.base import ModelAdapter
+
+
+@dataclass(frozen=True, slots=True)
+class ShardDone:
+    """What the driver learns of a finished shard; small, since texts go to storage and not through Ray.
+
+    `busy_seconds` and `alive_seconds` are running totals of the actor, for the busy share.
+    """
+
+    shard_index: int
+    pages: int
+    pages_failed: int
+    pages_flagged: int
+    image_tokens: int
+    output_tokens: int
+    read_now: bool
+    actor: str
+    busy_seconds: float
+    alive_seconds: float
+
+
+class RecognizeShards:
+    """Called by Ray Data, several calls at a time, each with the pages of one shard."""
+
+    def __init__(self, job: ReadJob) -> None:
+        os.environ["OMP_NUM_THREADS"] = str(job.threads)  # before torch is imported, which reads it once
+        from fastocr_core import Engine, load
+
+        self._job = job
+        self._store = open_store(job.target, job.storage)
+        model = load(job.model, revision=job.model_revision)
+        self._engine = Engine(model, policy=job.policy, max_batch=job.max_batch, limits=job.engine)
+        self._actor = uuid.uuid4().hex[:12]
+        self._started = time.monotonic()
+        gpu_id = _gpu_id()
+        self._reader = _reader(job, model, gpu_id, self._actor)
+        self._totals: Counter[str] = Counter()
+        self._read_share_sum = 0.0
+        self._lock = threading.Lock()
+        worker = Worker(job.run_id, "read", platform.node(), gpu_id, self._actor)
+        self._metrics = MetricsRoller(self._store, worker, self._sample)
+        self._in_flight = 0
+
+    async def __call__(self, table: pa.Table) -> AsyncIterator[dict[str, list[object]]]:
+        """Read and stage one shard, then yield one `ShardDone` as a row."""
+        self._in_flight += 1
+        try:
+            done = await self._read_shard(table)
+        finally:
+            self._in_flight -= 1
+        if not self._in_flight:
+            await asyncio.to_thread(self._metrics.roll)  # nothing to do for now, perhaps for good
+        yield {name: [value] for name, value in asdict(done).items()}
+
+    async def _read_shard(self, table: pa.Table) -> ShardDone:
+        shard_index, pages = waiting_pages(table)
+        if pages is None or await asyncio.to_thread(self._store.exists, staged_key(shard_index)):
+            return self._done(shard_index, [], read_now=False)
+        note = attempt_key(shard_index, uuid.uuid4().hex[:12])
+        await asyncio.to_thread(self._store.put, note, b"")
+        rows = await asyncio.gather(*(self._read_page(page) for page in pages))
+        data = await asyncio.to_thread(lambda: table_to_parquet(rows_to_table(rows)))
+        await asyncio.to_thread(self._store.put_if_absent, staged_key(shard_index), data)
+        self._count(rows)
+        return self._done(shard_index, rows, read_now=True)
+
+    async def _read_page(self, page: WaitingPage) -> PageRow:
+        cost = PageCost(rasterize_seconds=page.rasterize_seconds)
+        if page.package is None:
+            failure = page.failure or PageFailure(Reason.RENDER_ERROR, "no image was made of this page")
+            return failed_page_row(page.expected, failure.reason, failure.detail, self._reader, cost)
+        if page.package.blank.is_blank:
+            return assemble(page.expected, page.package, None, None, self._reader, cost)
+        future = self._engine.submit(page.package.prepared, self._job.prompt)
+        page_text = await asyncio.wrap_future(future)
+        assessment = assess(page_text, page.package)
+        return assemble(page.expected, page.package, page_text, assessment, self._reader, cost)
+
+    def _count(self, rows: Sequence[PageRow]) -> None:
+        with self._lock:
+            self._totals["shards"] += 1
+            self._totals["pages"] += len(rows)
+            self._totals["pages_failed"] += sum(row.outcome == Outcome.FAILED for row in rows)
+            self._totals["image_tokens"] += sum(row.image_tokens or 0 for row in rows)
+            self._totals["output_tokens"] += sum(row.output_tokens or 0 for row in rows)
+            self._totals["queue_milliseconds"] += sum(int(1000 * (row.queue_seconds or 0)) for row in rows)
+            shares = [row.image_kv_read_share for row in rows if row.image_kv_read_share is not None]
+            self._totals["pages_with_share"] += len(shares)
+            self._read_share_sum += sum(shares)
+
+    def _sample(self) -> dict[str, float]:
+        with self._lock:
+            totals = dict(self._totals)
+            shares = totals.pop("pages_with_share", 0)
+            milliseconds = totals.pop("queue_milliseconds", 0)
+            read_share = self._read_share_sum / shares if shares else 0.0
+        return {
+            **totals,
+            "queue_seconds": milliseconds / 1000,
+            "busy_seconds": self._engine.busy_seconds,
+            "decode_steps": self._engine.steps,
+            "slot_fill": self._engine.slot_fill(),
+            "image_kv_read_share": read_share,
+        }
+
+    def _done(self, shard_index: int, rows: Sequence[PageRow], *, read_now: bool) -> ShardDone:
+        return ShardDone(
+            shard_index=shard_index,
+            pages=len(rows),
+            pages_failed=sum(row.outcome == Outcome.FAILED for row in rows),
+            pages_flagged=sum(row.outcome == Outcome.FLAGGED for row in rows),
+            image_tokens=sum(row.image_tokens or 0 for row in rows),
+            output_tokens=sum(row.output_tokens or 0 for row in rows),
+            read_now=read_now,
+            actor=self._actor,
+            busy_seconds=self._engine.busy_seconds,
+            alive_seconds=time.monotonic() - self._started,
+        )
+
+
+def _gpu_id() -> str | None:
+    """The device Ray gave this actor, if any."""
+    import ray
+
+    devices = ray.get_gpu_ids() if ray.is_initialized() else []
+    return str(devices[0]) if devices else None
+
+
+def _reader(job: ReadJob, model: "ModelAdapter", gpu_id: str | None, actor: str) -> Reader:
+    return Reader(
+        run_id=job.run_id,
+        model=job.model,
+        model_revision=model.revision,
+        prompt=job.prompt,
+        policy=job.policy.name,
+        kept_share=job.policy.kept_share,
+        node=platform.node(),
+        gpu_id=gpu_id,
+        actor=actor,
+    )

@@ -1,0 +1,133 @@
+"""What a store of objects must do, and how it says that it cannot.
+
+Sources and targets are reached through this contract alone; `workers.local_store` and `workers.object_store`
+fulfil it. Keys are relative to the root of the store, exact, and never decoded or normalised.
+"""
+
+import abc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+S3_SCHEME = "s3://"
+ChecksumMode = Literal["when_supported", "when_required"]
+
+
+class StorageError(Exception):
+    """Storage did not do what it was asked to; the message is one sentence for people."""
+
+    def __reduce__(self) -> tuple[type["StorageError"], tuple[str]]:
+        return type(self), (str(self),)
+
+
+class StorageMissing(StorageError):
+    """No such object, bucket or folder."""
+
+
+class StorageDenied(StorageError):
+    """The credentials do not allow it, or there are none."""
+
+
+class StorageChanged(StorageError):
+    """The object is no longer the version that was asked for."""
+
+
+class StorageUnreachable(StorageError):
+    """No answer from the storage after all retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """How to reach an S3 storage. Credentials come from the usual AWS places, never from here.
+
+    `path_style` puts the bucket into the path (most own servers want it); None leaves the choice to boto3.
+    `checksum_mode` `when_required` suits servers that do not know the newer checksums of the AWS SDKs.
+    """
+
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    path_style: bool | None = None
+    checksum_mode: ChecksumMode = "when_supported"
+    requester_pays: bool = False
+    max_attempts: int = 8
+    connect_timeout_seconds: float = 10.0
+    read_timeout_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.checksum_mode not in ("when_supported", "when_required"):
+            raise ValueError(
+                f"checksum_mode must be when_supported or when_required, not {self.checksum_mode!r}"
+            )
+        if self.max_attempts < 1:
+            raise ValueError("max_attempts must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object as listed: full location, key relative to the store's root, size, version mark."""
+
+    uri: str
+    key: str
+    bytes: int
+    etag: str
+
+
+class ObjectStore(abc.ABC):
+    """Objects below one root. Every method raises a `StorageError` when the storage refuses."""
+
+    root: str
+
+    @abc.abstractmethod
+    def uri(self, key: str) -> str:
+        """Full location of a key."""
+
+    @abc.abstractmethod
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """All objects whose key starts with `prefix`, at any depth, in no promised order."""
+
+    @abc.abstractmethod
+    def get(self, key: str, etag: str | None = None) -> bytes:
+        """The whole object; with `etag`, that version or `StorageChanged`."""
+
+    @abc.abstractmethod
+    def open(self, key: str) -> BinaryIO:
+        """A seekable reader that fetches only what is read (for Parquet footers and single columns)."""
+
+    @abc.abstractmethod
+    def put(self, key: str, data: bytes) -> None:
+        """Write the object whole or not at all, replacing what was there."""
+
+    @abc.abstractmethod
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Write the object only if the key is free; False if somebody else was first. Atomic."""
+
+    @abc.abstractmethod
+    def exists(self, key: str) -> bool:
+        """Whether the object is there."""
+
+    @abc.abstractmethod
+    def delete(self, key: str) -> None:
+        """Remove the object; nothing happens if it is not there."""
+
+    def delete_below(self, prefix: str) -> int:
+        """Remove every object whose key starts with `prefix`; returns how many."""
+        doomed = [stored.key for stored in self.list(prefix)]
+        for key in doomed:
+            self.delete(key)
+        return len(doomed)
+
+
+def is_s3(uri: str) -> bool:
+    """Whether a location lies in S3; everything else is a path."""
+    return uri.startswith(S3_SCHEME)
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """Split the location of one object into the root of a store and the key below it."""
+    if is_s3(uri):
+        bucket, _, key = uri.removeprefix(S3_SCHEME).partition("/")
+        return S3_SCHEME + bucket, key
+    path = Path(uri)
+    return str(path.parent), path.name
