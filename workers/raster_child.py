@@ -61,12 +61,16 @@ class PdfDocument:
         if self._page_count <= 0:
             reason = Reason.TRUNCATED_FILE if self._is_cut_short() else Reason.NO_PAGES
             raise PageError(reason, "has no pages")
+        objects = int(self._document.xref_length())
+        declared, self._page_count = self._page_count, min(self._page_count, objects)
         self._has_labels = bool(self._labels_declared())
         self.warnings = _take_messages()
+        if declared > objects:  # each page is an object: a small file must not cost a million rows
+            self.warnings.insert(0, f"declares {declared} pages but holds only {objects} objects")
 
     @property
     def page_count(self) -> int:
-        """Number of pages the document declares; single ones may still fail to load."""
+        """Number of pages the document declares, within reason; single ones may still fail to load."""
         return self._page_count
 
     @property
