@@ -31,7 +31,12 @@ def draw(layout: PageLayout, generator: np.random.Generator, style: InkStyle) ->
     for line in layout.lines:
         for word in line:
             font = word.face.sized(word.pixels * factor)
-            canvas.text((word.x * factor, word.baseline * factor), word.text, fill=0, font=font, anchor="ls")
+            x = word.x
+            # letter by letter: the font engine rounds each advance to a pixel, so that in a word drawn at
+            # once the last letters stand up to 5 px away from where the layout says they are
+            for letter in word.text:
+                canvas.text((x * factor, word.baseline * factor), letter, fill=0, font=font, anchor="ls")
+                x += word.face.advances[letter] * word.pixels
     if factor == 2:
         image = image.reduce(2)
     return age(np.asarray(image), generator, style)

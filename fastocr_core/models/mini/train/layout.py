@@ -116,6 +116,8 @@ def compose(
             size = pixels * generator.uniform(1.0, 1.5)
             words = [w for w in source.words(generator, int(generator.integers(1, 7))) if face.covers(w)]
             y += size - pixels
+            if y + face.descent * (size - pixels) >= bottom:  # a large heading would stand below the page
+                break
             placed, _ = _line_of(words, left, y, size, face, right - left, 0.0)
             if placed and generator.random() < 0.4:
                 shift = (right - placed[-1].x - placed[-1].width) / 2

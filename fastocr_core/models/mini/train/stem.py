@@ -101,7 +101,7 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
         share = min(spent / schedule.seconds, 1.0)
         rate = schedule.learning_rate * min(1.0, (steps + 1) / 50) * (0.5 * (1 + np.cos(np.pi * share)) * 0.98 + 0.02)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = float(rate)  # a numpy scalar would make the checkpoint unreadable
         with torch.autocast("cpu", torch.bfloat16):
             _, logits = stem(tower.as_input(pixels))
         loss = glyph_loss(logits, labels, min(1.0, 0.1 + 1.5 * share))
