@@ -10,7 +10,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from fastocr_core.models.base import Block, DecoderShape, ModelAdapter, ParsedText, PromptLayout
-from fastocr_core.models.mini import alphabet
+from fastocr_core.models.mini import alphabet, places
 from fastocr_core.models.mini.lines import lines_of
 from fastocr_core.models.mini.reader import HEADS, HIDDEN, LAYERS, TEXT_WINDOW, MiniReader
 from fastocr_core.vision.mini_view import MINI_VISION
@@ -21,7 +21,7 @@ CARD = "config.json"
 
 
 class MiniAdapter(ModelAdapter):
-    """`mini`: image tokens first (all at position 0), BEGIN at position 1, then outputs.
+    """`mini`: image tokens first, then BEGIN, then outputs; three position axes (see places.py).
 
     Takes no prompt: it only transcribes.
     """
@@ -51,9 +51,12 @@ class MiniAdapter(ModelAdapter):
     def layout(self, page: PreparedPage, prompt: str | None) -> PromptLayout:
         if prompt:
             raise ValueError("mini takes no prompt: it only transcribes")
-        positions = torch.zeros((1, page.image_tokens + 1), dtype=torch.long)
-        positions[0, -1] = 1
+        begin = torch.tensor([[1], [0], [0]])
+        positions = torch.cat([places.image_places(page.grid_rows, page.grid_columns), begin], dim=1)  # [3, N + 1]
         return PromptLayout((alphabet.BEGIN,), 0, page.image_tokens, positions)
+
+    def next_positions(self, positions: Tensor, tokens: Tensor) -> Tensor:
+        return places.next_places(positions, tokens)
 
     def embed(self, ids: Tensor) -> Tensor:
         embedded: Tensor = self.decoder.get_input_embeddings()(ids)  # type: ignore[operator]

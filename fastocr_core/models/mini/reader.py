@@ -1,4 +1,4 @@
-"""The embedded reader as one module: vision tower, token embeddings, a Llama decoder from transformers, output head.
+"""The embedded reader as one module: vision tower, token embeddings, a decoder from transformers, output head.
 
 Image tokens come first and are ordinary cached tokens. The position added to a visual token is the mean of the embeddings of the
 row and column tokens that name its area, so that writing a position and looking at it use the same code.
@@ -10,7 +10,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, LlamaModel
+from transformers import Qwen2_5_VLTextConfig, Qwen2_5_VLTextModel
 
 from fastocr_core.models.mini import alphabet, tower
 
@@ -20,21 +20,21 @@ ROWS_PER_CELL = tower.CELL_PIXELS // alphabet.ROW_PIXELS
 COLUMNS_PER_CELL = tower.CELL_PIXELS // alphabet.COLUMN_PIXELS
 
 
-def decoder_config() -> LlamaConfig:
-    """Six plain Llama layers. The large rope base leaves most dimensions nearly free of position, for matching by content."""
-    return LlamaConfig(
+def decoder_config() -> Qwen2_5_VLTextConfig:
+    """Six Llama-type layers with three rotary axes: the text decoder class of Qwen2.5-VL at a small size.
+
+    Rotary bands of 16 frequency pairs: 4 for the output count, 6 for height, 6 for the distance along the line (see places.py).
+    """
+    return Qwen2_5_VLTextConfig(
         vocab_size=alphabet.VOCABULARY,
         hidden_size=HIDDEN,
         intermediate_size=512,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS,
-        head_dim=HIDDEN // HEADS,
         max_position_embeddings=16384,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e10},
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 6, 6]},
         rms_norm_eps=1e-6,
-        attention_bias=False,
-        tie_word_embeddings=False,
         pad_token_id=alphabet.PAD,
         bos_token_id=alphabet.BEGIN,
         eos_token_id=alphabet.END,
@@ -55,7 +55,7 @@ class MiniReader(nn.Module):
         super().__init__()
         self.stem = tower.Stem()
         self.merger = tower.CellMerger(HIDDEN, self.stem.channels)
-        self.decoder = LlamaModel(decoder_config())
+        self.decoder = Qwen2_5_VLTextModel(decoder_config())
         self.head = nn.Linear(HIDDEN, alphabet.VOCABULARY, bias=False)
         with torch.no_grad():
             table = self.decoder.embed_tokens.weight

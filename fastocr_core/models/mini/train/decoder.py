@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fastocr_core.models.mini import alphabet
+from fastocr_core.models.mini import alphabet, places
 from fastocr_core.models.mini.reader import HIDDEN, TEXT_WINDOW, MiniReader
 from fastocr_core.models.mini.train import guided
 from fastocr_core.models.mini.train.layout import LayoutStyle
@@ -81,16 +81,17 @@ def forward(reader: MiniReader, batch: Batch, corrupted: float) -> Losses:
     """Teacher-forced losses of one batch."""
     with torch.autocast("cpu", torch.bfloat16):
         content, glyphs = _contents(reader, batch)
-        images = []
+        images, cells = [], []
         for index, (row_offset, column_offset) in enumerate(batch.offsets):
-            places = reader.positions(batch.rows, batch.columns, row_offset, column_offset)
-            images.append((content[index] + places).reshape(-1, HIDDEN))
+            codes = reader.positions(batch.rows, batch.columns, row_offset, column_offset)
+            images.append((content[index] + codes).reshape(-1, HIDDEN))
+            cells.append(places.image_places(batch.rows, batch.columns, row_offset, column_offset))
         image = torch.stack(images)  # [B, N, hidden]
         begin = torch.full((len(images), 1), alphabet.BEGIN)
         inputs = torch.cat([begin, _corrupt(batch.tokens[:, :-1], corrupted)], dim=1)
         count, length = image.shape[1], inputs.shape[1]
         embeddings = torch.cat([image, reader.decoder.embed_tokens(inputs)], dim=1)
-        positions = torch.cat([torch.zeros(count, dtype=torch.long), torch.arange(1, length + 1)]).unsqueeze(0)
+        positions = torch.cat([torch.stack(cells, dim=1), places.output_places(inputs)], dim=2)  # [3, B, N + T]
         for layer in reader.decoder.layers:
             layer.self_attn.image_tokens = count
         mask = guided.reading_mask(count, length, TEXT_WINDOW)
@@ -150,7 +151,7 @@ def train_decoder(schedule: DecoderSchedule, folder: pathlib.Path, name: str) ->
         warm = min(1.0, (steps + 1) / 100)
         rate = schedule.learning_rate * warm * (0.5 * (1 + np.cos(np.pi * progress)) * 0.95 + 0.05)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = float(rate)  # a numpy scalar would make the checkpoint unreadable
         losses = forward(reader, batch, schedule.corrupted)
         optimizer.zero_grad(set_to_none=True)
         losses.total().backward()
