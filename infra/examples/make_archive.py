@@ -1,7 +1,7 @@
 """Draws the made pages of the sample archive from the texts in `truth/`, the same bytes every time.
 
 Run it from anywhere: `python infra/examples/make_archive.py`. Needs numpy, Pillow and three free font
-families (DejaVu, Liberation, TeX Gyre). `irm-two-pages.pdf` is not made here, see `archive/ORIGINS.md`.
+families (DejaVu, Liberation, TeX Gyre). `irm-two-pages.pdf` is not made here, see `ORIGINS.md`.
 """
 
 import time
