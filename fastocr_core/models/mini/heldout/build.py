@@ -57,7 +57,7 @@ class RunningText:
     def words(self, generator: np.random.Generator, count: int) -> list[str]:
         """The next `count` words, paragraphs up to the end of their sentence.
 
-        `generator` is not used; it belongs to the signature of train.texts.TextSource.
+        `generator` is not used; it belongs to the signature of train.layout.WordSource.
         """
         chosen: list[str] = []
         while len(chosen) < count or (count >= LEAST_PARAGRAPH and not chosen[-1].endswith((".", "!", "?"))):
@@ -77,7 +77,7 @@ def _font_name(index: int) -> str:
 
 
 def _language(index: int) -> str:
-    """The cycle shifts with every twelve pages, the period of the fonts: each font meets several languages."""
+    """The cycle shifts with every twelve pages, the period of the fonts: each meets several languages."""
     return LANGUAGES[(index + index // 12) % len(LANGUAGES)]
 
 

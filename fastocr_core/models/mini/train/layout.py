@@ -6,12 +6,19 @@ A `PageLayout` is enough to train the decoder on perfect vision; `ink.draw` turn
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from fastocr_core.models.mini import alphabet
 from fastocr_core.models.mini.train.fonts import Face
-from fastocr_core.models.mini.train.texts import TextSource
+
+
+class WordSource(Protocol):
+    """Where a page's words come from."""
+
+    def words(self, generator: np.random.Generator, count: int) -> list[str]:
+        """About `count` words of one kind, fewer where some cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ def compose(
     height: int,
     faces: list[Face],
     weights: np.ndarray,
-    source: TextSource,
+    source: WordSource,
     style: LayoutStyle,
 ) -> PageLayout:
     """One single-column page of paragraphs and headings."""

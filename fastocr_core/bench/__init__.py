@@ -1,0 +1,1 @@
+"""Measurements: each module prints a table, and one JSON line last."""

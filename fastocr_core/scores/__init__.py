@@ -1,0 +1,1 @@
+"""Measures of how well a page was read. Needs the extra `eval` where edit distances are computed."""
