@@ -76,7 +76,8 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._closed = False
         self.started_at = time.time()
-        self.busy_seconds = 0.0
+        self.busy_seconds = 0.0  # encoding, prefilling and decoding
+        self.decode_seconds = 0.0  # decode steps alone
         self.tokens_out = 0
         self.steps = 0
         self._filled_slots = 0
@@ -144,9 +145,12 @@ class Engine:
                 begun = time.monotonic()
                 while (request := self._next_request()) is not None:
                     self._admit(request)
+                decode_begun = time.monotonic()
                 if self._running:
                     self._step()
-                self.busy_seconds += time.monotonic() - begun
+                ended = time.monotonic()
+                self.decode_seconds += ended - decode_begun
+                self.busy_seconds += ended - begun
 
     def _wait_for_work(self) -> bool:
         """Block until there is something to do; False when closed and done."""

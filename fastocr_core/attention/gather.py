@@ -68,7 +68,7 @@ class GatherAttention(AttentionBackend):
         values = store.image_values.view(-1, head_dim).index_select(0, self._flat_rows)
         self.gathered_rows += len(keys)
         sizes = [chosen.numel() for _, chosen in sparse]
-        pieces = zip(sparse, keys.split(sizes), values.split(sizes), strict=True)
+        pieces = zip(sparse, keys.split_with_sizes(sizes), values.split_with_sizes(sizes), strict=True)
         return {
             slot: (key.view(*chosen.shape, head_dim), value.view(*chosen.shape, head_dim))
             for (slot, chosen), key, value in pieces

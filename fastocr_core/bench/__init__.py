@@ -1,1 +1,1 @@
-"""Measurements: each module prints a table, and one JSON line last."""
+"""Measured speed against physical limits. Ratios within one process; nothing here asserts on seconds."""
