@@ -61,16 +61,12 @@ class PdfDocument:
         if self._page_count <= 0:
             reason = Reason.TRUNCATED_FILE if self._is_cut_short() else Reason.NO_PAGES
             raise PageError(reason, "has no pages")
-        objects = int(self._document.xref_length())
-        declared, self._page_count = self._page_count, min(self._page_count, objects)
         self._has_labels = bool(self._labels_declared())
         self.warnings = _take_messages()
-        if declared > objects:  # each page is an object: a small file must not cost a million rows
-            self.warnings.insert(0, f"declares {declared} pages but holds only {objects} objects")
 
     @property
     def page_count(self) -> int:
-        """Number of pages the document declares, within reason; single ones may still fail to load."""
+        """Number of pages declared (MuPDF refuses more than there are objects); some may still not load."""
         return self._page_count
 
     @property
@@ -154,7 +150,9 @@ class PdfDocument:
         has_drawing = True
         if page.get_images():
             operations = [kind for kind, _ in page.get_bboxlog() if kind != INVISIBLE]
-            images = [item for item in page.get_image_info() if item["width"] > 0 and item["height"] > 0]
+            images = [
+                _as_shown(item, page) for item in page.get_image_info() if item["width"] and item["height"]
+            ]
             has_drawing = any("image" not in kind and "imgmask" not in kind for kind in operations)
             if operations == ["fill-image"] and len(images) == 1 and not _has_extras(page):
                 lifted = self._lift(page, images[0], width, height, wanted_dpi)
@@ -278,6 +276,13 @@ def _size_points(page: Any) -> tuple[float, float]:
     return width, height
 
 
+def _as_shown(info: dict[str, Any], page: Any) -> dict[str, Any]:
+    """The same placement in the page as shown; the library reports it before the page's /Rotate."""
+    turn = page.rotation_matrix
+    box = pymupdf.Rect(info["bbox"]) * turn
+    return {**info, "bbox": tuple(box), "transform": tuple(pymupdf.Matrix(info["transform"]) * turn)}
+
+
 def _placed(info: dict[str, Any], width: float, height: float) -> PlacedImage:
     """Drawn size along the image's own axes, and the share of the page its box covers."""
     a, b, c, d, _, _ = info["transform"]
@@ -347,7 +352,7 @@ def _covers(page: Any, width: float, height: float) -> bool:
     for item in page.get_drawings(extended=True):
         if item["type"] != "clip":
             return False
-        x0, y0, x1, y1 = item["scissor"]
+        x0, y0, x1, y1 = item["scissor"] * page.rotation_matrix
         if x0 > slack_x or y0 > slack_y or x1 < width - slack_x or y1 < height - slack_y:
             return False
     return True

@@ -69,8 +69,9 @@ def limit_process(parent_pid: int, memory_bytes: int) -> None:
 
 
 def serve(connection: socket.socket, opener: Opener) -> None:
-    """Answer orders until "close" or until the parent is gone."""
+    """Say that all is ready, then answer orders until "close" or until the parent is gone."""
     service = _Service(opener)
+    send_frame(connection, encode_reply(Reply()))
     while True:
         try:
             header, _, descriptor = receive_frame(connection)

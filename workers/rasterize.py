@@ -37,6 +37,8 @@ SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 RECYCLE_SHARE_OF_MEMORY = 0.5
 STDERR_TAIL_BYTES = 400
 FACTS_PER_REQUEST = 128
+SECONDS_TO_START = 120.0  # libraries may come from a slow network disk
+START_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Rasterizer:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def open(self, data: bytes, document_format: Format) -> OpenedDocument:
-        """Make `data` the open document. Raises DocumentFailure."""
+        """Make `data` the open document. Raises DocumentFailure; RuntimeError if no child can be started."""
         self._forget_document()
         self._document = os.memfd_create("document", os.MFD_CLOEXEC)
         with os.fdopen(os.dup(self._document), "wb") as file:
@@ -230,7 +232,7 @@ class Rasterizer:
             attempts -= 1
             try:
                 if self.child_pid is None:
-                    self._start_child()
+                    self._start_until_ready()
                 request = Request("open", format=self._format)
                 reply, _ = self._exchange(request, self._document, self.limits.seconds_to_open)
                 self._opened_in_child = reply.reason is None
@@ -256,6 +258,23 @@ class Rasterizer:
             raise _ChildLostError(Reason.RENDER_CRASH, detail) from None
         self.peak_bytes = max(self.peak_bytes, reply.peak_bytes)
         return reply, pixels
+
+    def _start_until_ready(self) -> None:
+        """Start a child. One that dies young (killed, short of memory) is replaced a few times.
+
+        Raises RuntimeError if none gets ready: that is the installation's fault and no document's.
+        """
+        for attempt in range(START_ATTEMPTS):
+            self._start_child()
+            assert self._connection is not None
+            try:
+                receive_frame(self._connection, SECONDS_TO_START)
+                return
+            except OSError:
+                detail = self._describe_end()
+                self._end_child()
+                if attempt == START_ATTEMPTS - 1:
+                    raise RuntimeError(f"The rasterize process cannot start: {detail}.") from None
 
     def _start_child(self) -> None:
         self._end_child()
