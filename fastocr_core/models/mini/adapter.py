@@ -52,7 +52,9 @@ class MiniAdapter(ModelAdapter):
         if prompt:
             raise ValueError("mini takes no prompt: it only transcribes")
         begin = torch.tensor([[1], [0], [0]])
-        positions = torch.cat([places.image_places(page.grid_rows, page.grid_columns), begin], dim=1)  # [3, N + 1]
+        positions = torch.cat(
+            [places.image_places(page.grid_rows, page.grid_columns), begin], dim=1
+        )  # [3, N + 1]
         return PromptLayout((alphabet.BEGIN,), 0, page.image_tokens, positions)
 
     def next_positions(self, positions: Tensor, tokens: Tensor) -> Tensor:
@@ -100,7 +102,9 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
         raise ValueError(f"{home / WEIGHTS} does not fit the model: {', '.join(differing[:5])}")
     reader.load_state_dict(state, assign=True)
     _restore_rotary(reader)
-    return MiniAdapter(reader, card, hashlib.blake2b((home / WEIGHTS).read_bytes(), digest_size=8).hexdigest())
+    return MiniAdapter(
+        reader, card, hashlib.blake2b((home / WEIGHTS).read_bytes(), digest_size=8).hexdigest()
+    )
 
 
 def _restore_rotary(reader: MiniReader) -> None:

@@ -74,8 +74,11 @@ class MiniReader(nn.Module):
         first = alphabet.FIRST_ROW + row_offset * ROWS_PER_CELL
         row_codes = table[first : first + rows * ROWS_PER_CELL].view(rows, ROWS_PER_CELL, HIDDEN).mean(1)
         first = alphabet.FIRST_COLUMN + column_offset * COLUMNS_PER_CELL
-        column_codes = table[first : first + columns * COLUMNS_PER_CELL].view(columns, COLUMNS_PER_CELL, HIDDEN).mean(1)
-        return row_codes[:, None] + column_codes[None]
+        column_codes = (
+            table[first : first + columns * COLUMNS_PER_CELL].view(columns, COLUMNS_PER_CELL, HIDDEN).mean(1)
+        )
+        codes: Tensor = row_codes[:, None] + column_codes[None]
+        return codes
 
     def see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """uint8 [B, H, W] -> cell contents [B, h, w, hidden] without positions, and glyph logits [B, 2h, 8w, GLYPHS]."""

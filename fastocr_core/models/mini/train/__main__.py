@@ -10,13 +10,19 @@ import torch
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fastocr_core.models.mini.train", description=__doc__)
-    parser.add_argument("stage", choices=["stem", "decoder", "reader"])
+    parser.add_argument("stage", choices=["stem", "decoder", "reader", "export"])
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("training"))
-    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--seconds", type=float, default=1500.0)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--learning-rate", type=float, default=0.0)
     parser.add_argument("--token-budget", type=int, default=6000)
+    parser.add_argument("--first-phase", type=float, default=0.0)
+    parser.add_argument("--frozen-share", type=float, default=0.15)
+    parser.add_argument("--fixated-share", type=float, default=0.0)
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "weights"
+    )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.threads:
@@ -26,12 +32,25 @@ def main() -> None:
 
         train_stem(StemSchedule(seconds=arguments.seconds, seed=arguments.seed), arguments.folder)
         return
-    from fastocr_core.models.mini.train.decoder import DecoderSchedule, train_decoder
+    if arguments.stage == "export":
+        from fastocr_core.models.mini.train.export import export_reader
+
+        export_reader(arguments.folder / "reader.pt", arguments.output)
+        return
+    from fastocr_core.models.mini.train.decoder import DecoderSchedule, Trainer
 
     rendered = arguments.stage == "reader"
-    rate = arguments.learning_rate or (1e-3 if rendered else 2e-3)
-    schedule = DecoderSchedule(arguments.seconds, rendered, rate, arguments.token_budget, seed=arguments.seed)
-    train_decoder(schedule, arguments.folder, arguments.stage)
+    schedule = DecoderSchedule(
+        arguments.seconds,
+        rendered,
+        arguments.learning_rate or (1e-3 if rendered else 2e-3),
+        arguments.token_budget,
+        first_phase=arguments.first_phase,
+        frozen_share=arguments.frozen_share,
+        fixated_share=arguments.fixated_share,
+        seed=arguments.seed,
+    )
+    Trainer(schedule, arguments.folder, arguments.stage).run()
 
 
 if __name__ == "__main__":

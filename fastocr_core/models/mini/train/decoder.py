@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fastocr_core.models.mini import alphabet, places
+from fastocr_core.models.mini import alphabet, places, tower
 from fastocr_core.models.mini.reader import HIDDEN, TEXT_WINDOW, MiniReader
 from fastocr_core.models.mini.train import guided
 from fastocr_core.models.mini.train.layout import LayoutStyle
@@ -29,6 +29,9 @@ class DecoderSchedule:
     learning_rate: float
     token_budget: int = 6000
     corrupted: float = 0.04  # share of input characters replaced, so that own mistakes are survived
+    first_phase: float = 0.0  # where in the curriculum the run starts
+    frozen_share: float = 0.15  # of the run during which the stem only looks
+    fixated_share: float = 0.0  # of batches read through fixations
     seed: int = 2
 
 
@@ -39,7 +42,10 @@ def phases(progress: float) -> PageRange:
         return PageRange((6, 11), (6, 12), style, random_share=0.9 - 1.6 * progress)
     if progress < 0.6:
         return PageRange((8, 20), (8, 22), LayoutStyle(pitch=(1.1, 2.0)), random_share=0.35)
-    return PageRange((10, 31), (10, 25), LayoutStyle(pitch=(1.1, 2.0)), random_share=0.2)
+    if progress < 0.8:
+        return PageRange((10, 31), (10, 26), LayoutStyle(pitch=(1.1, 2.0)), random_share=0.2)
+    style = LayoutStyle(pitch=(1.1, 1.9), margin_pixels=(10, 110))
+    return PageRange((18, 40), (16, 34), style, random_share=0.12, blank_share=0.04, offset_share=0.25)
 
 
 @dataclass(slots=True)
@@ -53,11 +59,23 @@ class Losses:
         value = self.characters * 0.8 + self.places * 0.3 + 0.5 * self.guide
         return value if self.glyphs is None else value + 1.0 * self.glyphs
 
+    def floats(self) -> list[float]:
+        glyphs = 0.0 if self.glyphs is None else float(self.glyphs.detach())
+        return [
+            float(self.characters.detach()),
+            float(self.places.detach()),
+            float(self.guide.detach()),
+            glyphs,
+        ]
+
 
 def _contents(reader: MiniReader, batch: Batch) -> tuple[Tensor, Tensor | None]:
     if batch.pixels is not None:
-        content, logits = reader.see(batch.pixels)
-        return content, glyph_loss(logits, batch.labels)
+        learning = next(reader.stem.parameters()).requires_grad
+        with torch.set_grad_enabled(learning):
+            features, logits = reader.stem(tower.as_input(batch.pixels))
+        content = reader.merger(logits.float().softmax(-1), features)
+        return content, glyph_loss(logits, batch.labels) if learning else None
     table = reader.merger.glyph_embedding.weight.t()  # [GLYPHS, E]
     weights = batch.strip_weights
     embedded = (1 - weights.sum(1)).unsqueeze(-1) * table[0]
@@ -77,8 +95,8 @@ def _corrupt(tokens: Tensor, share: float) -> Tensor:
     return torch.where(column & (noise < 0.1), tokens + step, inputs)
 
 
-def forward(reader: MiniReader, batch: Batch, corrupted: float) -> Losses:
-    """Teacher-forced losses of one batch."""
+def forward(reader: MiniReader, batch: Batch, corrupted: float, kept_share: float = 0.0) -> Losses:
+    """Teacher-forced losses of one batch; with kept_share > 0 outputs are read through fixations of that size."""
     with torch.autocast("cpu", torch.bfloat16):
         content, glyphs = _contents(reader, batch)
         images, cells = [], []
@@ -91,12 +109,17 @@ def forward(reader: MiniReader, batch: Batch, corrupted: float) -> Losses:
         inputs = torch.cat([begin, _corrupt(batch.tokens[:, :-1], corrupted)], dim=1)
         count, length = image.shape[1], inputs.shape[1]
         embeddings = torch.cat([image, reader.decoder.embed_tokens(inputs)], dim=1)
-        positions = torch.cat([torch.stack(cells, dim=1), places.output_places(inputs)], dim=2)  # [3, B, N + T]
-        for layer in reader.decoder.layers:
-            layer.self_attn.image_tokens = count
-        mask = guided.reading_mask(count, length, TEXT_WINDOW)
+        positions = torch.cat(
+            [torch.stack(cells, dim=1), places.output_places(inputs)], dim=2
+        )  # [3, B, N + T]
+        glance = guided.Glance(count, guided.reading_mask(count, length, TEXT_WINDOW), kept_share)
+        if kept_share:
+            previous = torch.cat([torch.full((len(images), 1), -1), batch.cells[:, :-1]], dim=1)
+            near = guided.around(previous, batch.rows, batch.columns)
+            glance.before = guided.with_image_part(glance.mask, near)
+        guided.show(reader.decoder, glance)
         hidden = reader.decoder(
-            inputs_embeds=embeddings, position_ids=positions, attention_mask=mask, use_cache=False
+            inputs_embeds=embeddings, position_ids=positions, attention_mask=glance.mask, use_cache=False
         ).last_hidden_state[:, count:]
         logits = reader.head(hidden)
     return _score(reader, batch, logits, glyphs)
@@ -112,7 +135,9 @@ def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | No
     cells = batch.cells.reshape(-1)
     pointed = [
         functional.cross_entropy(
-            reader.decoder.layers[layer].self_attn.guide_logits.reshape(len(cells), -1), cells, ignore_index=-1
+            reader.decoder.layers[layer].self_attn.guide_logits.reshape(len(cells), -1),
+            cells,
+            ignore_index=-1,
         )
         for layer in guided.GUIDED_LAYERS
         if bool((cells >= 0).any())
@@ -126,52 +151,89 @@ def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | No
     )
 
 
-def train_decoder(schedule: DecoderSchedule, folder: pathlib.Path, name: str) -> None:
-    """Train for schedule.seconds, keeping folder/NAME.pt; resumes it when it exists."""
-    torch.manual_seed(schedule.seed)
-    reader = MiniReader()
-    reader.decoder.set_attn_implementation(guided.register())
-    parameters = [value for key, value in reader.named_parameters() if schedule.rendered or not key.startswith("stem.")]
-    optimizer = torch.optim.AdamW(parameters, schedule.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
-    spent, steps, characters = 0.0, 0, 0
-    checkpoint = folder / f"{name}.pt"
-    if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
-        reader.load_state_dict(state["reader"])
-        if "optimizer" in state:
-            optimizer.load_state_dict(state["optimizer"])
-        spent, steps, characters = state["spent"], state["steps"], state["characters"]
-    source = PageSource(schedule.seed + steps, schedule.rendered)
-    reader.train()
-    last = time.monotonic()
-    window: list[tuple[float, float, float, float]] = []
-    while spent < schedule.seconds:
-        progress = min(spent / schedule.seconds, 1.0)
-        batch = source.batch(phases(progress if not schedule.rendered else 0.4 + 0.6 * progress), schedule.token_budget)
-        warm = min(1.0, (steps + 1) / 100)
-        rate = schedule.learning_rate * warm * (0.5 * (1 + np.cos(np.pi * progress)) * 0.95 + 0.05)
-        for group in optimizer.param_groups:
-            group["lr"] = float(rate)  # a numpy scalar would make the checkpoint unreadable
-        losses = forward(reader, batch, schedule.corrupted)
-        optimizer.zero_grad(set_to_none=True)
-        losses.total().backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        steps += 1
-        characters += int((batch.tokens != alphabet.PAD).sum())
-        glyphs = 0.0 if losses.glyphs is None else float(losses.glyphs.detach())
-        window.append(
-            (float(losses.characters.detach()), float(losses.places.detach()), float(losses.guide.detach()), glyphs)
+class Trainer:
+    """One run over a schedule; keeps folder/NAME.pt up to date and resumes it when it exists."""
+
+    def __init__(self, schedule: DecoderSchedule, folder: pathlib.Path, name: str) -> None:
+        torch.manual_seed(schedule.seed)
+        self._schedule, self._checkpoint = schedule, folder / f"{name}.pt"
+        self.reader = MiniReader()
+        self.reader.decoder.set_attn_implementation(guided.register())
+        self._parameters = [
+            value
+            for key, value in self.reader.named_parameters()
+            if schedule.rendered or not key.startswith("stem.")
+        ]
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, schedule.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
-        now = time.monotonic()
-        spent += min(now - last, 20.0)  # a pause (SIGSTOP) must not eat the schedule
-        last = now
-        if steps % 20 == 0:
-            means = np.mean(window[-20:], axis=0).round(4).tolist()
-            line = {"step": steps, "characters": characters, "seconds": round(spent)}
-            line |= dict(zip(("character_loss", "place_loss", "guide_loss", "glyph_loss"), means, strict=True))
-            print(json.dumps(line), flush=True)
-        if steps % 50 == 0 or spent >= schedule.seconds:
-            state = {"reader": reader.state_dict(), "optimizer": optimizer.state_dict()}
-            torch.save(state | {"spent": spent, "steps": steps, "characters": characters}, checkpoint.with_suffix(".new"))
-            checkpoint.with_suffix(".new").replace(checkpoint)
+        self.spent, self.steps, self.characters = 0.0, 0, 0
+        if self._checkpoint.exists():
+            state = torch.load(self._checkpoint, weights_only=True)
+            self.reader.load_state_dict(state["reader"])
+            if "optimizer" in state:
+                self._optimizer.load_state_dict(state["optimizer"])
+            self.spent, self.steps, self.characters = state["spent"], state["steps"], state["characters"]
+        elif schedule.rendered:
+            self._join(folder)
+        self._source = PageSource(schedule.seed + self.steps, schedule.rendered)
+        self._chance = np.random.default_rng(schedule.seed + 77 + self.steps)
+        self.reader.train()
+        self.reader.stem.eval()  # batch statistics stay those of the dense crops
+
+    def _join(self, folder: pathlib.Path) -> None:
+        """Start from the trained stem and the decoder trained on exact strips."""
+        decoder = torch.load(folder / "decoder.pt", weights_only=True)["reader"]
+        self.reader.load_state_dict(decoder)
+        self.reader.stem.load_state_dict(torch.load(folder / "stem.pt", weights_only=True)["stem"])
+
+    def step(self) -> Losses:
+        """One batch: pages of the current phase, forward, backward, update."""
+        schedule = self._schedule
+        progress = min(self.spent / schedule.seconds, 1.0)
+        pages = phases(schedule.first_phase + (1 - schedule.first_phase) * progress)
+        batch = self._source.batch(pages, schedule.token_budget)
+        warm = min(1.0, (self.steps + 1) / 100)
+        rate = schedule.learning_rate * warm * (0.5 * (1 + np.cos(np.pi * progress)) * 0.95 + 0.05)
+        for group in self._optimizer.param_groups:
+            group["lr"] = float(rate)  # a numpy scalar would make the checkpoint unreadable
+        self.reader.stem.requires_grad_(schedule.rendered and progress >= schedule.frozen_share)
+        fixate = self._chance.random() < schedule.fixated_share
+        kept_share = float(self._chance.uniform(0.02, 0.25)) if fixate else 0.0
+        losses = forward(self.reader, batch, schedule.corrupted, kept_share)
+        self._optimizer.zero_grad(set_to_none=True)
+        losses.total().backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
+        self._optimizer.step()
+        self.steps += 1
+        self.characters += int((batch.tokens != alphabet.PAD).sum())
+        return losses
+
+    def save(self) -> None:
+        state = {
+            "reader": self.reader.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "spent": self.spent,
+        }
+        torch.save(
+            state | {"steps": self.steps, "characters": self.characters}, self._checkpoint.with_suffix(".new")
+        )
+        self._checkpoint.with_suffix(".new").replace(self._checkpoint)
+
+    def run(self) -> None:
+        last = time.monotonic()
+        window: list[list[float]] = []
+        while self.spent < self._schedule.seconds:
+            window.append(self.step().floats())
+            now = time.monotonic()
+            self.spent += min(now - last, 20.0)  # a pause (SIGSTOP) must not eat the schedule
+            last = now
+            if self.steps % 20 == 0:
+                means = np.mean(window[-20:], axis=0).round(4).tolist()
+                line = {"step": self.steps, "characters": self.characters, "seconds": round(self.spent)}
+                line |= dict(
+                    zip(("character_loss", "place_loss", "guide_loss", "glyph_loss"), means, strict=True)
+                )
+                print(json.dumps(line), flush=True)
+            if self.steps % 50 == 0 or self.spent >= self._schedule.seconds:
+                self.save()

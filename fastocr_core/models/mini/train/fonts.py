@@ -103,4 +103,5 @@ def face_weights(faces: list[Face]) -> np.ndarray:
     weights = np.array([folders.count(folder) ** -0.5 for folder in folders])
     slanted = np.array(["Bold" in face.path or "Ital" in face.path or "Obl" in face.path for face in faces])
     weights *= np.where(slanted, 0.6, 1.0)
-    return weights / weights.sum()
+    shares: np.ndarray = weights / weights.sum()
+    return shares

@@ -1,10 +1,11 @@
-"""Attention of the decoder during training: the inference mask as one tensor, and guidance of two heads towards the truth.
+"""Attention of the decoder during training: the reading mask, guidance of two heads, and fixation as at inference.
 
-Registered with transformers under its own name; keeps the image logits of head 0 of the guided layers for the loss.
+Registered with transformers under its own name. Keeps the image logits of head 0 of the guided layers for the loss. With
+`fixate`, outputs of all layers but the focal one see only a few image tokens, so that the reader is used to sparse decoding.
 """
 
-from __future__ import annotations
-
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,31 +15,85 @@ from transformers import AttentionInterface
 
 NAME = "mini_guided"
 GUIDED_LAYERS = (2, 4)
+FOCAL_LAYER = 2
+WARMUP_OUTPUTS = 16
+LEAST_KEPT = 16
+
+
+@dataclass(slots=True)
+class Glance:
+    """What one forward pass shares among its layers. masks are bool [1 or B, 1, S, S], True = may look.
+
+    before: mask of the layers before the focal one when fixating (set by the caller); chosen: mask of the layers
+    after it (set by the focal layer). kept_share 0 means no fixation.
+    """
+
+    image_tokens: int
+    mask: Tensor
+    kept_share: float = 0.0
+    before: Tensor | None = None
+    chosen: Tensor | None = None
+
+
+def show(decoder: nn.Module, glance: Glance) -> None:
+    """Hand `glance` to every attention module of a transformers decoder."""
+    for layer in decoder.layers:  # type: ignore[union-attr]
+        layer.self_attn.glance = glance
 
 
 def guided_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, None]:
-    """SDPA; leaves `module.guide_logits` [B, T, image] for guided layers (text queries, head 0, image keys)."""
-    image_tokens = int(module.image_tokens)
-    scaling = float(options["scaling"])
-    if attention_mask is not None and attention_mask.dtype == torch.bool:
-        layer_mask: Tensor | None = attention_mask
-    else:
-        layer_mask = attention_mask
-    override = getattr(module, "mask_override", None)
-    if override is not None:
-        layer_mask = override
-    if int(module.layer_idx) in GUIDED_LAYERS:
-        pointed = query[:, 0, image_tokens:] @ key[:, 0, :image_tokens].transpose(1, 2)
-        module.guide_logits = pointed.float() * scaling
-    output = functional.scaled_dot_product_attention(query, key, value, attn_mask=layer_mask, scale=scaling)
+    """SDPA under the glance's mask; leaves `module.guide_logits` [B, T, image] for guided layers (head 0)."""
+    glance: Glance = module.glance  # type: ignore[assignment]
+    layer, image, scaling = int(module.layer_idx), glance.image_tokens, float(options["scaling"])  # type: ignore[arg-type]
+    mask = glance.mask
+    if glance.kept_share and layer == FOCAL_LAYER:
+        with torch.no_grad():
+            glance.chosen = _choose(query[:, :, image:], key[:, :, :image], scaling, glance)
+    elif glance.kept_share:
+        other = glance.before if layer < FOCAL_LAYER else glance.chosen
+        mask = mask if other is None else other
+    if layer in GUIDED_LAYERS:
+        module.guide_logits = (query[:, 0, image:] @ key[:, 0, :image].transpose(1, 2)).float() * scaling
+    output = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
     return output.transpose(1, 2).contiguous(), None
 
 
 def register() -> str:
     AttentionInterface.register(NAME, guided_attention)
     return NAME
+
+
+def _choose(query: Tensor, key: Tensor, scaling: float, glance: Glance) -> Tensor:
+    """Top image tokens of each output, pooled over heads by maximum; query [B, H, T, D], key [B, H, N, D]."""
+    scores = (query @ key.transpose(2, 3)).float().mul(scaling).softmax(-1).amax(1)  # [B, T, N]
+    kept = min(max(math.ceil(glance.kept_share * scores.shape[-1]), LEAST_KEPT), scores.shape[-1])
+    chosen = torch.zeros(scores.shape, dtype=torch.bool).scatter_(2, scores.topk(kept, dim=2).indices, True)
+    return with_image_part(glance.mask, chosen)
+
+
+def with_image_part(mask: Tensor, chosen: Tensor) -> Tensor:
+    """`mask` with the image part of outputs beyond the warm-up replaced by chosen bool [B, T, N]."""
+    batch, _, image = chosen.shape
+    combined = mask.expand(batch, 1, -1, -1).clone()
+    first = image + WARMUP_OUTPUTS
+    combined[:, 0, first:, :image] = chosen[:, WARMUP_OUTPUTS:]
+    return combined
+
+
+def around(cells: Tensor, rows: int, columns: int) -> Tensor:
+    """Cells within one row and three columns of each given flat cell; int64 [B, T] (-1: everything) -> bool [B, T, N]."""
+    row, column = cells // columns, cells % columns
+    near_row = (torch.arange(rows) - row.unsqueeze(-1)).abs() <= 1  # [B, T, rows]
+    near_column = (torch.arange(columns) - column.unsqueeze(-1)).abs() <= 3
+    near = (near_row.unsqueeze(-1) & near_column.unsqueeze(-2)).flatten(2)
+    return near | (cells < 0).unsqueeze(-1)
 
 
 def reading_mask(image_tokens: int, text_tokens: int, window: int) -> Tensor:

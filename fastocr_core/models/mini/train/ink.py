@@ -20,7 +20,9 @@ class InkStyle:
     blur: float = 0.5
     jpeg: float = 0.3
     bitonal: float = 0.15
-    oversampled: float = 0.35  # drawn at twice the size and reduced, as a scan at a higher resolution would be
+    oversampled: float = (
+        0.35  # drawn at twice the size and reduced, as a scan at a higher resolution would be
+    )
 
 
 def draw(layout: PageLayout, generator: np.random.Generator, style: InkStyle) -> np.ndarray:
@@ -56,7 +58,8 @@ def age(pixels: np.ndarray, generator: np.random.Generator, style: InkStyle) -> 
     if generator.random() < style.texture:
         values += paper_texture(generator, height, width) * generator.uniform(1, 8) * style.strength
     if generator.random() < style.bitonal:
-        return np.where(values > ink + (paper - ink) * generator.uniform(0.45, 0.7), 255, 0).astype(np.uint8)
+        threshold = ink + (paper - ink) * generator.uniform(0.45, 0.7)
+        return np.asarray(np.where(values > threshold, 255, 0), np.uint8)
     result = np.clip(values, 0, 255).astype(np.uint8)
     if generator.random() < style.jpeg:
         buffer = io.BytesIO()
@@ -71,7 +74,8 @@ def paper_texture(generator: np.random.Generator, height: int, width: int) -> np
     grain = np.repeat(np.repeat(grain, 2, 0), 2, 1)[:height, :width]
     slow = generator.standard_normal((height // 160 + 2, width // 160 + 2)).astype(np.float32)
     shading = np.asarray(Image.fromarray(slow).resize((width, height), Image.Resampling.BICUBIC))
-    return grain * 0.7 + shading
+    texture: np.ndarray = grain * 0.7 + shading
+    return texture
 
 
 def blank_leaf(generator: np.random.Generator, height: int, width: int) -> np.ndarray:

@@ -28,7 +28,9 @@ class PageRange:
     style: LayoutStyle
     random_share: float
     blank_share: float = 0.02
-    offset_share: float = 0.6  # pages that sit somewhere on a larger page, so that every row and column is learned
+    offset_share: float = (
+        0.6  # pages that sit somewhere on a larger page, so that every row and column is learned
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,9 @@ class Batch:
     offsets: list[tuple[int, int]]
 
 
-def doubtful_strips(truth: Truth, rows: int, columns: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def doubtful_strips(
+    truth: Truth, rows: int, columns: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """What a well-trained stem would see of a layout: exact strips, blurred at strip borders, now and then wrong."""
     height, width = rows * 2, columns * 8
     classes = np.zeros((LAYERS_OF_DOUBT, height, width), np.int64)
@@ -141,11 +145,16 @@ class PageSource:
         pixels = None
         if self._rendered:
             images = [
-                draw(layout, generator, self._ink) if layout.lines else blank_leaf(generator, rows * CELL, columns * CELL)
+                draw(layout, generator, self._ink)
+                if layout.lines
+                else blank_leaf(generator, rows * CELL, columns * CELL)
                 for layout in layouts
             ]
             pixels = torch.from_numpy(np.stack(images))
-        labels = [strip_labels(layout) if layout.lines else np.zeros((rows * 2, columns * 8), np.int64) for layout in layouts]
+        labels = [
+            strip_labels(layout) if layout.lines else np.zeros((rows * 2, columns * 8), np.int64)
+            for layout in layouts
+        ]
         return Batch(
             rows,
             columns,

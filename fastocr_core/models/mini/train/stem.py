@@ -51,7 +51,9 @@ class CropSource:
         self._faces = find_faces(TRAINED)
         self._weights = face_weights(self._faces)
         self._source = TextSource(load_corpus(), schedule.random_share)
-        self._style = LayoutStyle(x_height_pixels=(6.5, 13.5), pitch=(1.05, 1.6), margin_pixels=(0, 12), heading_share=0.08)
+        self._style = LayoutStyle(
+            x_height_pixels=(6.5, 13.5), pitch=(1.05, 1.6), margin_pixels=(0, 12), heading_share=0.08
+        )
         self._ink = InkStyle()
 
     def batch(self) -> tuple[Tensor, Tensor]:
@@ -59,14 +61,18 @@ class CropSource:
         side = self._schedule.crop_pixels
         pixels, labels = [], []
         for _ in range(self._schedule.batch):
-            layout = compose(self._generator, side, side, self._faces, self._weights, self._source, self._style)
+            layout = compose(
+                self._generator, side, side, self._faces, self._weights, self._source, self._style
+            )
             image = draw(layout, self._generator, self._ink)
             if self._generator.random() < 0.02:
                 image, layout = blank_leaf(self._generator, side, side), PageLayout(side, side, ())
             if self._generator.random() < 0.04:
                 image = 255 - image
             pixels.append(image)
-            labels.append(strip_labels(layout) if layout.lines else np.zeros((side // 16, side // 4), np.int64))
+            labels.append(
+                strip_labels(layout) if layout.lines else np.zeros((side // 16, side // 4), np.int64)
+            )
         return torch.from_numpy(np.stack(pixels)), torch.from_numpy(np.stack(labels))
 
 
@@ -85,7 +91,7 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
     """Train for schedule.seconds and keep folder/stem.pt up to date (resumed when it exists)."""
     torch.manual_seed(schedule.seed)
     source = CropSource(schedule)
-    stem = tower.Stem().to(memory_format=torch.channels_last)
+    stem = tower.Stem().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(stem.parameters(), schedule.learning_rate, weight_decay=0.01)
     checkpoint = folder / "stem.pt"
     spent, steps, glyphs = 0.0, 0, 0
@@ -99,14 +105,18 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
     while spent < schedule.seconds:
         pixels, labels = source.batch()
         share = min(spent / schedule.seconds, 1.0)
-        rate = schedule.learning_rate * min(1.0, (steps + 1) / 50) * (0.5 * (1 + np.cos(np.pi * share)) * 0.98 + 0.02)
+        rate = (
+            schedule.learning_rate
+            * min(1.0, (steps + 1) / 50)
+            * (0.5 * (1 + np.cos(np.pi * share)) * 0.98 + 0.02)
+        )
         for group in optimizer.param_groups:
             group["lr"] = float(rate)  # a numpy scalar would make the checkpoint unreadable
         with torch.autocast("cpu", torch.bfloat16):
             _, logits = stem(tower.as_input(pixels))
-        loss = glyph_loss(logits, labels, min(1.0, 0.1 + 1.5 * share))
+        loss = glyph_loss(logits, labels, min(1.0, 0.2 + 1.5 * share))
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         steps += 1
         marked = labels > 0
@@ -117,10 +127,17 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
         spent += min(now - last, 10.0)
         last = now
         if steps % 20 == 0:
-            line = {"step": steps, "glyphs": glyphs, "seconds": round(spent), "loss": round(float(loss.detach()), 4)}
+            line = {
+                "step": steps,
+                "glyphs": glyphs,
+                "seconds": round(spent),
+                "loss": round(float(loss.detach()), 4),
+            }
             line |= {"accuracy": round(float(np.mean(recent[-20:])), 4), "rate": round(float(rate), 5)}
             print(json.dumps(line), flush=True)
         if steps % 100 == 0 or spent >= schedule.seconds:
             state = {"stem": stem.state_dict(), "optimizer": optimizer.state_dict()}
-            torch.save(state | {"spent": spent, "steps": steps, "glyphs": glyphs}, checkpoint.with_suffix(".new"))
+            torch.save(
+                state | {"spent": spent, "steps": steps, "glyphs": glyphs}, checkpoint.with_suffix(".new")
+            )
             checkpoint.with_suffix(".new").replace(checkpoint)
