@@ -142,15 +142,22 @@ class Engine:
     def _loop(self) -> None:
         with torch.inference_mode():
             while self._wait_for_work():
-                begun = time.monotonic()
-                while (request := self._next_request()) is not None:
-                    self._admit(request)
-                decode_begun = time.monotonic()
-                if self._running:
-                    self._step()
-                ended = time.monotonic()
-                self.decode_seconds += ended - decode_begun
-                self.busy_seconds += ended - begun
+                try:
+                    self._turn()
+                except Exception as failure:  # nobody may wait for ever on a page
+                    self._fail_running(described(failure))
+
+    def _turn(self) -> None:
+        """Take in what fits, then decode one step."""
+        begun = time.monotonic()
+        while (request := self._next_request()) is not None:
+            self._admit(request)
+        decode_begun = time.monotonic()
+        if self._running:
+            self._step()
+        ended = time.monotonic()
+        self.decode_seconds += ended - decode_begun
+        self.busy_seconds += ended - begun
 
     def _wait_for_work(self) -> bool:
         """Block until there is something to do; False when closed and done."""
@@ -193,8 +200,8 @@ class Engine:
             request.future.set_result(result)
             return
         sequence = Sequence(request, slot, admitted_at, time.monotonic())
-        self._set_positions(slot, request.layout.positions[:, -1])
         self._running[slot] = sequence
+        self._set_positions(slot, request.layout.positions[:, -1])
         self._chooser.admit(slot, request.layout.image_tokens)
         self._take(sequence, choice, None)
 
@@ -205,21 +212,21 @@ class Engine:
         counts = {slot: self._running[slot].reads for slot in live if not self._chooser.warming_up(slot)}
         watched = frozenset(slot for slot in live if self._running[slot].guard.suspicious)
         step = Step(live, self._chooser, counts, watched, self._gaze_layer)
-        try:
-            tokens = [0] * self.max_batch
-            for slot in live:
-                tokens[slot] = self._running[slot].tokens[-1]
-            fed = torch.tensor(tokens, device=self.model.device)
-            self._positions = self.model.next_positions(self._positions, fed)
-            choices = self._forward.step(fed, self._positions, step)
-        except Exception as failure:  # the whole batch is lost, the engine is not
-            for sequence in list(self._running.values()):
-                self._finish(sequence, "error", described(failure))
-            return
+        tokens = [0] * self.max_batch
+        for slot in live:
+            tokens[slot] = self._running[slot].tokens[-1]
+        fed = torch.tensor(tokens, device=self.model.device)
+        self._positions = self.model.next_positions(self._positions, fed)
+        choices = self._forward.step(fed, self._positions, step)
         self.steps += 1
         self._filled_slots += len(live)
         for slot in live:
             self._take(self._running[slot], choices[slot], step.gaze.get(slot))
+
+    def _fail_running(self, error: str) -> None:
+        """A step broke: the pages in the batch are lost, the engine and the waiting pages are not."""
+        for sequence in list(self._running.values()):
+            self._finish(sequence, "error", error)
 
     def _set_positions(self, slot: int, last: torch.Tensor) -> None:
         """Note where the prompt of a page ends, int64 [axes]."""
