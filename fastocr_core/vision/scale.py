@@ -16,6 +16,7 @@ TARGET_X_HEIGHT_PIXELS = 9.5
 SCALE_AT_ONE_DPI = 148.0  # of a 10.5-point text face: scale = this / dpi
 MEASURED_SIDE_PIXELS = 2600  # larger pages are measured on an integer reduction
 LEAST_COMPONENTS = 12
+SMALLEST_SURE_PIXELS = 7.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def measure_letters(grey: NDArray[np.uint8]) -> LetterSize:
     widths, heights = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     letter_like = (heights >= 4) & (heights <= 160) & (widths >= 0.25 * heights) & (widths <= 2.2 * heights)
     letter_like &= boxes[:, 4] >= 0.12 * widths * heights
+    specks = int((heights < 4).sum())
     heights = heights[letter_like].astype(np.float64)
     if len(heights) < LEAST_COMPONENTS:
         return LetterSize(0.0, 0)
@@ -61,7 +63,10 @@ def measure_letters(grey: NDArray[np.uint8]) -> LetterSize:
     smooth = np.convolve(votes, [0.5, 1.0, 1.0, 1.0, 0.5], mode="same")
     peak = int(smooth.argmax())
     near = np.abs(bins - low - peak) <= 2.5
-    return LetterSize(float(np.median(heights[near])) * factor, len(heights))
+    x_height = float(np.median(heights[near]))
+    if x_height < SMALLEST_SURE_PIXELS and specks > len(heights):  # the tail of paper grain, not small print
+        return LetterSize(0.0, 0)
+    return LetterSize(x_height * factor, len(heights))
 
 
 def reading_scale(grey: NDArray[np.uint8], dpi: float | None) -> float:
