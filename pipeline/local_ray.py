@@ -8,11 +8,14 @@ import contextlib
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 from pipeline.config import ClusterSettings
 
@@ -51,14 +54,35 @@ def _start_local(settings: ClusterSettings, folder: Path) -> None:
     _quiet()
     import ray
 
-    ray.init(
-        num_cpus=settings.local_cpus,
-        object_store_memory=settings.object_store_bytes or _object_store_bytes(),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _temp_dir=str(folder),
-    )
+    with _silent_stderr():
+        ray.init(
+            num_cpus=settings.local_cpus,
+            object_store_memory=settings.object_store_bytes or _object_store_bytes(),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _temp_dir=str(folder),
+        )
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end_on_signal)  # Ray's own handler would end us without clearing up
+
+
+def _end_on_signal(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Keep the native part of Ray from announcing its log level on our standard error."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _stop_local() -> None:

@@ -38,14 +38,14 @@ class ManifestReader:
     @property
     def page_count(self) -> int:
         """Number of expected pages, from the footer alone."""
-        return int(self._pages_file.metadata.num_rows)
+        return int(self._footer.num_rows)
 
     def pages(self, first_row: int, count: int) -> list[ManifestPage]:
         """The expected pages in these rows of the page manifest."""
         found: list[ManifestPage] = []
         group_start = 0
-        for group in range(self._pages_file.num_row_groups):
-            group_rows = self._pages_file.metadata.row_group(group).num_rows
+        for group in range(self._footer.num_row_groups):
+            group_rows = self._footer.row_group(group).num_rows
             begin = max(first_row - group_start, 0)
             end = min(first_row + count - group_start, group_rows)
             if begin < end:
@@ -61,11 +61,13 @@ class ManifestReader:
         return self.pages(shard.first_row, shard.page_count)
 
     @functools.cached_property
-    def _pages_file(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self._store.open(manifest_key("pages")))
+    def _footer(self) -> pq.FileMetaData:
+        with self._store.open(manifest_key("pages")) as reader:
+            return pq.ParquetFile(reader).metadata
 
     def _read_row_group(self, group: int) -> pa.Table:
-        return self._pages_file.read_row_group(group)
+        with self._store.open(manifest_key("pages")) as reader:
+            return pq.ParquetFile(reader, metadata=self._footer).read_row_group(group)
 
     def _table(self, name: str) -> pa.Table:
         return pq.read_table(io.BytesIO(self._store.get(manifest_key(name))))

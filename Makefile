@@ -1,0 +1,48 @@
+# The commands of this project. Each does its own set-up; `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TARGET ?= demo-output
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-s3 test check soak bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F '\t' '{printf "make %-9s %s\n", $$1, $$2}'
+
+$(BIN)/fastocr: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@ $(BIN)/fastocr
+
+setup: $(VENV)/.dev ## make .venv with everything that development needs
+
+demo: $(BIN)/fastocr ## read the sample archive into demo-output (no account, no server, no GPU)
+	@infra/demo.sh $(TARGET)
+
+demo-s3: $(VENV)/.dev ## the same from and to a real S3 server on this machine
+	@$(BIN)/python -m tests.support.demo_s3
+
+test: $(VENV)/.dev ## run all tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## formatting, lint, types and import borders
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+soak: $(VENV)/.dev ## the kill test, ten times with other seeds
+	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest tests/ray/test_kills.py -q || exit 1; done
+
+bench: $(BIN)/fastocr ## speed of decoding, as ratios in one run
+	$(BIN)/python -m fastocr_core.bench.decode
+
+clean: ## remove what the other targets made, except .venv
+	rm -rf demo-output demo-s3-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .import_linter_cache *.egg-info

@@ -1,0 +1,55 @@
+"""Fixtures for all tests: the case files, a real S3 server with a fresh bucket per test, made documents."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.s3_server import S3Server
+from workers.storage import StorageSettings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def cases_dir() -> Path:
+    """Folder with the real and broken input files; tests that need them are skipped where it is absent."""
+    configured = os.environ.get("FASTOCR_CASES")
+    folder = Path(configured) if configured else ROOT.parent / "shared" / "cases"
+    if not folder.is_dir():
+        pytest.skip(f"no case files at {folder}; set FASTOCR_CASES to their folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """One SeaweedFS for the whole session."""
+    server = S3Server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def s3_settings(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> StorageSettings:
+    """How to reach the test server; credentials go the usual way, through the environment."""
+    for name, value in s3_server.credentials.items():
+        monkeypatch.setenv(name, value)
+    return StorageSettings(endpoint_url=s3_server.endpoint_url, region="us-east-1", path_style=True)
+
+
+@pytest.fixture
+def s3_bucket(s3_server: S3Server, s3_settings: StorageSettings) -> str:
+    """A fresh bucket, as `s3://name`."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    s3_server.make_bucket(name)
+    return f"s3://{name}"

@@ -1,0 +1,62 @@
+"""What is left is exactly what is neither published nor staged, after any interruption."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.planner import ShardLimits, group_parts, plan_shards
+from pipeline.resume import Progress, finished_pages, remaining_work
+from tests.unit.pipeline.factory import manifest_page
+from workers.schema import ManifestShard
+
+
+def _shards(pages: int) -> list[ManifestShard]:
+    manifest = [manifest_page("d", index, pages) for index in range(pages)]
+    return plan_shards(manifest, 1, ShardLimits(pages=3, part_pages=7))
+
+
+@given(st.integers(0, 60), st.sets(st.integers(0, 9)), st.sets(st.integers(0, 25)))
+def test_read_staged_and_published_shards_are_all_shards_and_never_overlap(
+    pages: int, published: set[int], staged: set[int]
+) -> None:
+    shards = _shards(pages)
+    work = remaining_work(shards, published, staged)
+    done = {shard.shard_index for shard in shards if shard.part_index in published}
+    waiting = {shard.shard_index for shard in shards if shard.shard_index in staged} - done
+    assert set(work.shards_to_read) | waiting | done == {shard.shard_index for shard in shards}
+    assert not set(work.shards_to_read) & (waiting | done)
+    for part in work.parts_to_publish:
+        assert part.part_index not in published
+        assert {shard.shard_index for shard in part.shards} <= staged
+
+
+@given(st.integers(1, 60), st.randoms(use_true_random=False))
+def test_any_order_of_staging_and_any_number_of_restarts_ends_with_every_part_published_once(
+    pages: int, chance: st.DataObject
+) -> None:
+    shards = _shards(pages)
+    published: set[int] = set()
+    staged: set[int] = set()
+    reads: dict[int, int] = {}
+    for _ in range(1_000):
+        work = remaining_work(shards, published, staged)
+        for part in work.parts_to_publish:
+            assert part.part_index not in published
+            published.add(part.part_index)
+            staged -= {shard.shard_index for shard in part.shards}
+        if not work.shards_to_read:
+            break
+        for shard in chance.sample(work.shards_to_read, chance.randint(1, len(work.shards_to_read))):
+            reads[shard] = reads.get(shard, 0) + 1
+            staged.add(shard)
+    assert published == {part.part_index for part in group_parts(shards)}
+    assert set(reads.values()) == {1}
+
+
+def test_finished_pages_counts_published_and_staged_once() -> None:
+    shards = _shards(20)
+    parts = group_parts(shards)
+    everything = Progress(
+        frozenset(part.part_index for part in parts), frozenset(shard.shard_index for shard in shards)
+    )
+    assert finished_pages(parts, everything) == 20
+    assert finished_pages(parts, Progress(frozenset(), frozenset())) == 0
