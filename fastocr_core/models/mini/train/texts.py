@@ -18,6 +18,7 @@ from fastocr_core.models.mini.alphabet import CHARACTER_ID, CHARACTERS, fold
 LANGUAGES = ("en", "fr", "de", "es", "it", "pt", "nl")
 _MANUAL_FOLDERS = {"en": "", "fr": "fr", "de": "de", "es": "es", "it": "it", "pt": "pt_BR", "nl": "nl"}
 _FORTUNES = {"en": ".", "de": "de", "es": "es", "it": "it", "pt": "brasil"}
+_QUOTES = (("“", "”"), ("“", "”"), ("„", "“"), ("«", "»"), ("»", "«"), ("‘", "’"), ("‹", "›"), ("„", "”"))
 _SHARE = pathlib.Path("/usr/share")
 
 
@@ -66,6 +67,25 @@ def load_corpus(limit: int = 3_000_000) -> dict[str, str]:
     return corpus
 
 
+def _typeset(words: list[str], generator: np.random.Generator) -> list[str]:
+    """Straight quotation marks as printers set them; now and then a dash or a quotation of its own."""
+    opening, closing = _QUOTES[int(generator.integers(len(_QUOTES)))]
+    result = []
+    for word in words:
+        if word.startswith('"'):
+            word = opening + word[1:]
+        if word.endswith('"'):
+            word = word[:-1] + closing
+        word = word.replace('"', closing).replace("'", "’")
+        chance = generator.random()
+        if chance < 0.015:
+            word = opening + word + closing
+        elif chance < 0.025:
+            word = "—" if chance < 0.02 else "–"
+        result.append(word)
+    return result
+
+
 class TextSource:
     """Draws word lists: running text of one language, or random strings with the look of words.
 
@@ -99,4 +119,6 @@ class TextSource:
         words = text[start : start + count * 9].split()[1 : count + 1]
         if generator.random() < 0.04:
             words = [word.upper() for word in words]
+        if generator.random() < 0.5:
+            words = _typeset(words, generator)
         return [word[:24] for word in words if all(character in CHARACTER_ID for character in word)]
