@@ -25,11 +25,12 @@ from workers.raster_plan import (
     render_dpi,
 )
 from workers.raster_protocol import ImageFacts, PageError, PageFacts
-from workers.raster_service import OpenDocument, limit_process, serve
+from workers.raster_service import OpenDocument, limit_process, resident_bytes, serve
 from workers.sniff import Format
 
 COVER_TOLERANCE = 0.005
 LIFT_SHARE_OF_MEMORY = 0.3
+CACHE_SHARE_OF_MEMORY = 0.15
 MEMORY_WORDS = ("malloc", "memory", "too large", "overly large", "out of range")
 TAIL_BYTES = 2048
 INVISIBLE = "ignore-text"
@@ -73,6 +74,11 @@ class PdfDocument:
     def repaired(self) -> bool:
         """Whether the file had to be repaired; may turn true only when a page is loaded."""
         return bool(self._document.is_repaired)
+
+    def _spare_memory(self) -> None:
+        """Empty the library's cache when memory runs short; otherwise it speeds up pages that share fonts."""
+        if resident_bytes()[0] > CACHE_SHARE_OF_MEMORY * self._memory_bytes:
+            pymupdf.TOOLS.store_shrink(100)
 
     def close(self) -> None:
         """Let go of the document and of what the library keeps of it."""
@@ -142,7 +148,7 @@ class PdfDocument:
             raise PageError(reason, f"cannot draw the page: {_one_line(error)}") from error
         finally:
             del page
-            pymupdf.TOOLS.store_shrink(100)  # nothing of this page is wanted again
+            self._spare_memory()
         return facts, pixels, _take_messages(), self.repaired
 
     def _draw(self, page: Any, width: float, height: float, wanted_dpi: int) -> tuple[ImageFacts, bytes]:
@@ -154,7 +160,7 @@ class PdfDocument:
                 _as_shown(item, page) for item in page.get_image_info() if item["width"] and item["height"]
             ]
             has_drawing = any("image" not in kind and "imgmask" not in kind for kind in operations)
-            if operations == ["fill-image"] and len(images) == 1 and not _has_extras(page):
+            if len(images) == 1 and _is_image_alone(page, operations):
                 lifted = self._lift(page, images[0], width, height, wanted_dpi)
                 if lifted is not None:
                     return lifted
@@ -341,17 +347,32 @@ def _visible_pixels(
     return (left, top, right, bottom) if right > left and bottom > top else None
 
 
-def _has_extras(page: Any) -> bool:
-    """Whether annotations or form fields are drawn over the content."""
-    return page.first_annot is not None or page.first_widget is not None
+def _is_image_alone(page: Any, operations: list[str]) -> bool:
+    """Whether one image is all there is to see: nothing else is drawn, or only beneath it.
+
+    Scans with a text layer often print the text first and the image over it. That counts only where the image
+    cannot be transparent: no graphics state that could say so, and no nested content with states of its own.
+    """
+    if operations[-1:] != ["fill-image"] or page.first_annot is not None or page.first_widget is not None:
+        return False
+    beneath = operations[:-1]
+    if any("image" in kind or "imgmask" in kind for kind in beneath):
+        return False
+    states = page.parent.xref_get_key(page.xref, "Resources/ExtGState")[0]
+    return not beneath or (states == "null" and not page.get_xobjects())
 
 
 def _covers(page: Any, width: float, height: float) -> bool:
-    """Whether every clip leaves the whole page visible, and no transparency group is involved."""
+    """Whether every clip leaves the whole page visible, and no transparency group is involved.
+
+    Paths do not matter: a page gets here only if they lie beneath the image.
+    """
     slack_x, slack_y = COVER_TOLERANCE * width, COVER_TOLERANCE * height
     for item in page.get_drawings(extended=True):
-        if item["type"] != "clip":
+        if item["type"] == "group":
             return False
+        if item["type"] != "clip":
+            continue
         x0, y0, x1, y1 = item["scissor"] * page.rotation_matrix
         if x0 > slack_x or y0 > slack_y or x1 < width - slack_x or y1 < height - slack_y:
             return False

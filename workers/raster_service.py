@@ -81,7 +81,7 @@ def serve(connection: socket.socket, opener: Opener) -> None:
         if request.action == "close":
             return
         reply, pixels = service.answer(request, descriptor)
-        resident, peak = _memory_bytes()
+        resident, peak = resident_bytes()
         noted = _shortened(reply.warnings)
         send_frame(
             connection,
@@ -144,9 +144,13 @@ def _shortened(messages: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(message for message in unique if message)[:MAX_WARNINGS]
 
 
-def _memory_bytes() -> tuple[int, int]:
-    """Resident memory now and at its peak."""
-    with open("/proc/self/statm") as statm:
-        resident_pages = int(statm.read().split()[1])
-    peak_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return resident_pages * resource.getpagesize(), peak_kilobytes * 1024
+def resident_bytes() -> tuple[int, int]:
+    """Resident memory of this process now and at its peak (getrusage would count the parent's before exec)."""
+    now = peak = 0
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                peak = int(line.split()[1]) * 1024
+            elif line.startswith("VmRSS:"):
+                now = int(line.split()[1]) * 1024
+    return now, peak

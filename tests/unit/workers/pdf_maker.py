@@ -19,6 +19,7 @@ class PagePlan:
     page_keys: str = ""
     picture_keys: str = ""
     soft_mask: bool = False
+    states: str = ""
 
 
 def make_pdf(pages: Sequence[PagePlan]) -> bytes:
@@ -29,6 +30,8 @@ def make_pdf(pages: Sequence[PagePlan]) -> bytes:
     tree = writer.reserve()
     for plan in pages:
         resources = f"/Font << /F1 {font} 0 R >>"
+        if plan.states:
+            resources += f" /ExtGState << {plan.states} >>"
         content = plan.before
         if plan.picture is not None:
             picture = _picture(writer, plan)

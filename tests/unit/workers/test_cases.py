@@ -104,6 +104,7 @@ def _page(cases_dir: Path, rasterizer: Rasterizer, name: str, page_index: int = 
         ("ocrmypdf_poster.pdf", (2550, 5100), "rendered", False),
         ("olmocr_lincoln_letter.pdf", (2449, 3023), "lifted", False),
         ("pil_total-pages-zero.tif", (1728, 2244), "lifted", True),
+        ("olmocr_newspaper.pdf", (2498, 4056), "rendered", True),
         ("docling_old_newspaper.png", (1473, 2000), "lifted", False),
     ],
 )

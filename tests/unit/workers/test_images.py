@@ -58,10 +58,8 @@ def test_any_mode_becomes_grey_or_colour(
     mode: str, pillow_format: str, expected: str, rasterizer: Rasterizer
 ) -> None:
     sheet = _sheet()
-    if mode == "I;16":
-        sheet = Image.fromarray(np.asarray(sheet).astype(np.uint16) * 257)
-    else:
-        sheet = sheet.convert(mode)
+    sixteen_bit = Image.fromarray(np.asarray(sheet).astype(np.uint16) * 257)
+    sheet = sixteen_bit if mode == "I;16" else sheet.convert(mode)
     (page,) = _pages(rasterizer, _saved(sheet, pillow_format))
     grey = np.asarray(page.image.convert("L"))
     assert page.image.mode == expected

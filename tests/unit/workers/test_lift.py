@@ -54,6 +54,7 @@ SAME = [
     PagePlan(_scan(), picture_keys="/Decode [1 0]"),
     PagePlan(_scan(), before="0 0 612 792 re W n\n"),
     PagePlan(_scan(), after="3 Tr " + text("hidden words")),
+    PagePlan(_scan(), before=text("words beneath the picture")),
     *(PagePlan(_scan(), matrix=TURNED[turn]) for turn in (180,)),
     *(PagePlan(_scan(1650, 1275), matrix=TURNED[turn]) for turn in (90, 270)),
 ]
@@ -79,6 +80,7 @@ NOT_ALONE = [
     PagePlan(_scan(), after=text("stamped")),
     PagePlan(_scan(), after="0 0 1 RG 10 10 m 300 300 l S\n"),
     PagePlan(_scan(), matrix="300 0 0 400 100 100"),
+    PagePlan(_scan(), before=text("under a pale picture") + "/Pale gs\n", states="/Pale << /ca 0.2 >>"),
     PagePlan(_scan(), matrix="-612 0 0 792 612 0"),
     PagePlan(_scan(), matrix="611 20 -20 791 0 0"),
     PagePlan(_scan(), before="100 100 300 300 re W n\n"),
