@@ -11,9 +11,15 @@ from tests.parity.random_model import RandomAdapter, page_of
 PAGES = [page_of(tokens, seed) for seed, tokens in enumerate((90, 17, 150, 1))]
 
 
+def embedded(model: RandomAdapter, ids: tuple[int, ...]) -> Tensor:
+    """[len(ids), hidden]"""
+    return torch.nn.functional.embedding(torch.tensor(ids), model.causal.get_input_embeddings().weight)
+
+
 def prompt_embeddings(model: RandomAdapter, page: PreparedPage) -> Tensor:
     """[1, T, hidden], built by hand: two tokens, the image, three tokens."""
-    text = model.embed(torch.tensor(model.layout(page, None).ids))
+    layout = model.layout(page, None)
+    text = model.embed(torch.tensor(layout.ids), layout.positions)
     return torch.cat((text[:2], model.encode(page), text[2:]))[None]
 
 
@@ -53,7 +59,8 @@ def test_text_window_equals_explicit_mask(window: int) -> None:
         (ours,) = engine.read([page])
     oracle = RandomAdapter().causal
     prompt = prompt_embeddings(model, page)
-    outputs = model.embed(torch.tensor(ours.tokens[:-1]))[None]
+    tokens = torch.tensor(ours.tokens[:-1])
+    outputs = model.embed(tokens, tokens[None])[None]
     prompt_length, length = prompt.shape[1], prompt.shape[1] + outputs.shape[1]
     query, key = torch.arange(length)[:, None], torch.arange(length)[None]
     visible = (key <= query) & ((key < prompt_length) | (key > query - window))
