@@ -40,8 +40,11 @@ class DecoderForward:
             expected = (layout.image_tokens, self._model.shape.hidden)
             raise ValueError(f"encoding has shape {tuple(image.shape)}, expected {expected}")
         ids = torch.tensor(layout.ids, device=image.device)
-        text = self._model.embed(ids)  # [prompt tokens, hidden]
         start = layout.image_start
+        places = torch.cat(
+            (layout.positions[:, :start], layout.positions[:, start + layout.image_tokens :]), dim=1
+        ).to(image.device)
+        text = self._model.embed(ids, places)  # [prompt tokens, hidden]
         embeddings = torch.cat((text[:start], image.to(text.dtype), text[start:]))[None]  # [1, T, hidden]
         self._cache.begin_prefill(slot, layout, None)
         hidden = self._forward(embeddings, layout.positions.to(image.device)[:, None])
@@ -49,7 +52,7 @@ class DecoderForward:
 
     def step(self, tokens: Tensor, positions: Tensor, step: Step) -> list[Choice]:
         """Feed `tokens` [slots] (any id in empty slots) at `positions` [axes, slots]; the tokens after them."""
-        embeddings = self._model.embed(tokens)[:, None]  # [slots, 1, hidden]
+        embeddings = self._model.embed(tokens, positions)[:, None]  # [slots, 1, hidden]
         self._cache.begin_step(DecodeCall(self._backend, self._cache, step))
         hidden = self._forward(embeddings, positions[:, :, None])
         return _choices(self._model.logits(hidden[:, 0]))

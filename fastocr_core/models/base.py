@@ -75,8 +75,8 @@ class ModelAdapter(abc.ABC):
         """The prompt around the image; None means `default_prompt`."""
 
     @abc.abstractmethod
-    def embed(self, ids: Tensor) -> Tensor:
-        """Token embeddings: int64 [...] -> [..., hidden]."""
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Token embeddings: int64 [T] at positions int64 [axes, T] -> [T, hidden]. Most models ignore positions."""
 
     @abc.abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:

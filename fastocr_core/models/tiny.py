@@ -72,7 +72,7 @@ class TinyAdapter(ModelAdapter):
         positions = torch.arange(page.image_tokens + 1)[None]
         return PromptLayout((start,), 0, page.image_tokens, positions)
 
-    def embed(self, ids: Tensor) -> Tensor:
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Rows of the embedding."""
         return nn.functional.embedding(ids, self._embedding.weight)
 

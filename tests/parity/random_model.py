@@ -55,7 +55,7 @@ class RandomAdapter(ModelAdapter):
         ids = (1, 2, 3, 4, 5)
         return PromptLayout(ids, 2, page.image_tokens, torch.arange(page.image_tokens + len(ids))[None])
 
-    def embed(self, ids: Tensor) -> Tensor:
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         return nn.functional.embedding(ids, self.causal.get_input_embeddings().weight)
 
     def logits(self, hidden: Tensor) -> Tensor:

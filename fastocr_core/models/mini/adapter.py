@@ -60,9 +60,8 @@ class MiniAdapter(ModelAdapter):
     def next_positions(self, positions: Tensor, tokens: Tensor) -> Tensor:
         return places.next_places(positions, tokens)
 
-    def embed(self, ids: Tensor) -> Tensor:
-        embedded: Tensor = self.decoder.get_input_embeddings()(ids)  # type: ignore[operator]
-        return embedded
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        return self.reader.embed(ids, positions)
 
     def logits(self, hidden: Tensor) -> Tensor:
         scores: Tensor = self.reader.head(hidden)

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 from transformers import Qwen2_5_VLTextConfig, Qwen2_5_VLTextModel
 
-from fastocr_core.models.mini import alphabet, tower
+from fastocr_core.models.mini import alphabet, places, tower
 
 LAYERS, HIDDEN, HEADS = 6, 192, 6
 TEXT_WINDOW = 160  # each output token sees the image, BEGIN and this many outputs, itself included
 ROWS_PER_CELL = tower.CELL_PIXELS // alphabet.ROW_PIXELS
+_PEN_ROW_WAVES = (32.0, 64.0, 128.0)  # pixels
+_PEN_COLUMN_WAVES = (11.0, 16.0, 32.0, 64.0, 128.0)
 COLUMNS_PER_CELL = tower.CELL_PIXELS // alphabet.COLUMN_PIXELS
 
 
@@ -48,6 +50,27 @@ def _waves(count: int, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
+class Pen(nn.Module):
+    """Where the pen stands, as features: sines and cosines of height and distance at wavelengths of a strip to a few cells.
+
+    Attention brings an output to its cell; these features let it tell the strips within the cell apart.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(2 * (len(_PEN_ROW_WAVES) + len(_PEN_COLUMN_WAVES)), HIDDEN, bias=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """int64 [3, ...] -> [..., hidden]."""
+        row = positions[1].unsqueeze(-1) / torch.tensor(_PEN_ROW_WAVES, device=positions.device)
+        column = positions[2].unsqueeze(-1) / (
+            torch.tensor(_PEN_COLUMN_WAVES, device=positions.device) * places.COLUMN_UNITS
+        )
+        angles = 2 * math.pi * torch.cat([row, column], dim=-1)
+        features: Tensor = self.project(torch.cat([angles.sin(), angles.cos()], dim=-1))
+        return features
+
+
 class MiniReader(nn.Module):
     """All weights of `mini`. `load_state_dict` keys are the checkpoint's tensor names."""
 
@@ -56,6 +79,7 @@ class MiniReader(nn.Module):
         self.stem = tower.Stem()
         self.merger = tower.CellMerger(HIDDEN, self.stem.channels)
         self.decoder = Qwen2_5_VLTextModel(decoder_config())
+        self.pen = Pen()
         self.head = nn.Linear(HIDDEN, alphabet.VOCABULARY, bias=False)
         with torch.no_grad():
             table = self.decoder.embed_tokens.weight
@@ -79,6 +103,11 @@ class MiniReader(nn.Module):
         )
         codes: Tensor = row_codes[:, None] + column_codes[None]
         return codes
+
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Outputs int64 [...] whose pen stands at positions int64 [3, ...] -> [..., hidden]."""
+        embedded: Tensor = self.decoder.embed_tokens(ids) + self.pen(positions)
+        return embedded
 
     def see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """uint8 [B, H, W] -> cell contents [B, h, w, hidden] without positions, and glyph logits [B, 2h, 8w, GLYPHS]."""

@@ -108,10 +108,9 @@ def forward(reader: MiniReader, batch: Batch, corrupted: float, kept_share: floa
         begin = torch.full((len(images), 1), alphabet.BEGIN)
         inputs = torch.cat([begin, _corrupt(batch.tokens[:, :-1], corrupted)], dim=1)
         count, length = image.shape[1], inputs.shape[1]
-        embeddings = torch.cat([image, reader.decoder.embed_tokens(inputs)], dim=1)
-        positions = torch.cat(
-            [torch.stack(cells, dim=1), places.output_places(inputs)], dim=2
-        )  # [3, B, N + T]
+        written = places.output_places(inputs)  # [3, B, T]
+        embeddings = torch.cat([image, reader.embed(inputs, written)], dim=1)
+        positions = torch.cat([torch.stack(cells, dim=1), written], dim=2)  # [3, B, N + T]
         glance = guided.Glance(count, guided.reading_mask(count, length, TEXT_WINDOW), kept_share)
         if kept_share:
             previous = torch.cat([torch.full((len(images), 1), -1), batch.cells[:, :-1]], dim=1)

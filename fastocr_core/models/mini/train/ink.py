@@ -20,9 +20,7 @@ class InkStyle:
     blur: float = 0.5
     jpeg: float = 0.3
     bitonal: float = 0.15
-    oversampled: float = (
-        0.35  # drawn at twice the size and reduced, as a scan at a higher resolution would be
-    )
+    oversampled: float = 0.6  # drawn at twice the size and reduced, as a scan at a higher resolution would be
 
 
 def draw(layout: PageLayout, generator: np.random.Generator, style: InkStyle) -> np.ndarray:
