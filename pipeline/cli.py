@@ -154,11 +154,12 @@ def _sentence(error: Exception) -> str:
     from pipeline.commit import CommitError
     from pipeline.config import ConfigError
     from pipeline.ledger import LedgerError
+    from pipeline.local_ray import ClusterError
     from workers.storage import StorageError
 
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ConfigError | StorageError | CommitError | LedgerError):
+        if isinstance(cause, ConfigError | StorageError | CommitError | LedgerError | ClusterError):
             return f"fastocr: {cause}"
         cause = getattr(cause, "cause", None) or cause.__cause__
     last = (str(error).strip().splitlines() or [""])[-1]

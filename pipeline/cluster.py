@@ -46,10 +46,8 @@ def widths_for(settings: ClusterSettings, resources: Mapping[str, float], local_
     if gpus_each is None:
         gpus_each = 1.0 if gpus >= 1 else 0.0
     ocr_actors = settings.ocr_actors or (max(1, int(gpus // gpus_each)) if gpus_each else 1)
-    if gpus_each:
-        rasterize_actors = max(1, cpus - ocr_actors - 1)
-    else:
-        rasterize_actors = max(1, cpus // CPU_READERS_PER_RASTERIZER)
+    beside_gpus, beside_cpu = cpus - ocr_actors - 1, cpus // CPU_READERS_PER_RASTERIZER
+    rasterize_actors = max(1, beside_gpus if gpus_each else beside_cpu)
     rasterize_actors = settings.rasterize_actors or rasterize_actors
     roomy = cpus >= SMALL_MACHINE_CPUS and rasterize_actors + ocr_actors < cpus
     claim = 1.0 if roomy else min(SMALL_CLAIM_CPUS, 0.5 * cpus / (rasterize_actors + ocr_actors))

@@ -4,7 +4,6 @@ Precedence: flag > environment (`FASTOCR_…`) > file > default. The only module
 The hash covers everything that can change a text, and nothing that only moves, prices or speeds up the work.
 """
 
-import glob
 import hashlib
 import json
 import os
@@ -22,7 +21,7 @@ from workers.rasterize import RasterLimits
 from workers.storage import StorageSettings, is_s3
 
 ENVIRONMENT_PREFIX = "FASTOCR_"
-FOREIGN_VARIABLES = ("FASTOCR_CASES", "FASTOCR_TEST_", "FASTOCR_SESSION")
+FOREIGN_VARIABLES = ("FASTOCR_CASES", "FASTOCR_TEST_")
 TEXT_KEYS = ("source", "model", "model_revision", "mode", "prompt", "limit")
 TEXT_SECTIONS = ("decode", "raster", "engine")
 NOT_TEXT_KEYS = ("raster.recycle_after_pages", "engine.token_budget", "engine.pages_ahead")
@@ -177,11 +176,6 @@ def _build(values: dict[str, Any]) -> RunConfig:
 def normalised_location(location: str) -> str:
     """S3 locations as they are; paths absolute, so that the same files are the same source from anywhere."""
     return location if is_s3(location) else os.path.abspath(os.path.expanduser(location))
-
-
-def is_glob(location: str) -> bool:
-    """Whether a location holds wildcards (`*`, `?`, `[`)."""
-    return glob.has_magic(location)
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ point.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
@@ -25,12 +25,11 @@ from pipeline.manifest import (
     freeze,
     is_frozen,
     limited,
-    list_source,
-    refuse_nested,
     survey_batch,
 )
 from pipeline.progress import Observer
 from pipeline.resume import RemainingWork, find_progress, remaining_work
+from pipeline.source import list_source, refuse_nested
 from workers.job import ReadJob, vision_of
 from workers.layout import ATTEMPTS_FOLDER
 from workers.manifest_reader import ManifestReader
@@ -80,7 +79,7 @@ def survey(
 
 def _surveyed(
     objects: Sequence[StoredObject], task: SurveyTask, widths: Widths, observer: Observer
-) -> Iterator[SurveyedDocument]:
+) -> Generator[SurveyedDocument]:
     """Documents in order of their location; only a few batches are under way at once."""
     import ray
 

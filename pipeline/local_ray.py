@@ -18,12 +18,19 @@ from pathlib import Path
 from types import FrameType
 
 from pipeline.config import ClusterSettings
+from pipeline.session_guard import kill_session
 
 OBJECT_STORE_SHARE_OF_MEMORY = 0.15
 OBJECT_STORE_MOST_BYTES = 4_000_000_000
 OBJECT_STORE_LEAST_BYTES = 100_000_000
 SOCKET_PATH_ROOM = 28
 SHUTDOWN_SECONDS = 10.0
+START_ATTEMPTS = 4
+STARTUP_TIMEOUT = "timed out during startup"
+
+
+class ClusterError(Exception):
+    """No Ray to run on; one sentence with the mend."""
 
 
 @contextlib.contextmanager
@@ -33,7 +40,10 @@ def ray_session(settings: ClusterSettings) -> Iterator[None]:
         _quiet()
         import ray
 
-        ray.init(address=settings.ray_address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            ray.init(address=settings.ray_address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError) as error:
+            raise ClusterError(f"There is no Ray cluster at {settings.ray_address}: {error}.") from error
         try:
             yield
         finally:
@@ -51,18 +61,32 @@ def ray_session(settings: ClusterSettings) -> Iterator[None]:
 
 
 def _start_local(settings: ClusterSettings, folder: Path) -> None:
+    """Start a Ray below `folder`; Ray gives itself 30 s, so a busy machine gets more than one try."""
     _quiet()
     import ray
 
-    with _silent_stderr():
-        ray.init(
-            num_cpus=settings.local_cpus,
-            object_store_memory=settings.object_store_bytes or _object_store_bytes(),
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _temp_dir=str(folder),
-        )
+    for attempt in range(START_ATTEMPTS):
+        try:
+            with _silent_stderr():
+                ray.init(
+                    num_cpus=settings.local_cpus,
+                    object_store_memory=settings.object_store_bytes or _object_store_bytes(),
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    _temp_dir=str(folder),
+                )
+            break
+        except Exception as error:
+            ray.shutdown()
+            kill_session(str(folder))
+            if STARTUP_TIMEOUT not in str(error):
+                raise
+            if attempt == START_ATTEMPTS - 1:
+                raise ClusterError(
+                    f"Ray did not start on this machine in {START_ATTEMPTS} tries of 30 s each; "
+                    "it may be too busy, or give the address of a running Ray with --ray-address."
+                ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end_on_signal)  # Ray's own handler would end us without clearing up
 

@@ -5,32 +5,21 @@ Each document is opened once, in a Ray task, before any page is read. The three 
 and are frozen together: the first driver to put `survey.json` decides, whoever else was surveying.
 """
 
-import fnmatch
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 
 from fastocr_core.vision import ModelVision, count_image_tokens
-from pipeline.config import ConfigError, is_glob
 from pipeline.planner import ShardLimits, plan_shards
 from workers.fetch import DocumentFetcher, FetchFailure
 from workers.ids import document_id, page_id
 from workers.inspect_document import DocumentFacts, inspect
 from workers.layout import MANIFEST_TABLES, SURVEY_KEY, manifest_key, survey_draft_key
 from workers.manifest_reader import PAGE_ROW_GROUP_ROWS
-from workers.object_store import (
-    ObjectStore,
-    StorageMissing,
-    StorageSettings,
-    StoredObject,
-    is_s3,
-    open_store,
-    split_uri,
-)
+from workers.object_store import ObjectStore, StorageSettings, StoredObject
 from workers.rasterize import Rasterizer, RasterLimits
 from workers.schema import (
     ManifestDocument,
@@ -42,7 +31,6 @@ from workers.schema import (
 
 BATCH_DOCUMENTS = 32
 BATCH_BYTES = 64_000_000
-WILDCARDS = "*?["
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,49 +48,6 @@ class SurveyTask:
     limits: RasterLimits
     vision: ModelVision
     storage: StorageSettings
-
-
-def list_source(source: str, storage: StorageSettings) -> list[StoredObject]:
-    """All objects of a source (file, folder, glob, S3 prefix), sorted by location. Raises `StorageError`."""
-    root, key = split_uri(source)
-    if key:
-        single = [stored for stored in _listed_exactly(open_store(root, storage), key) if stored.key == key]
-        if single:
-            return single
-    if is_glob(source):
-        folder = _fixed_part(source)
-        listed = open_store(folder, storage).list()
-        found = [stored for stored in listed if fnmatch.fnmatchcase(stored.uri, source)]
-    else:
-        found = list(open_store(source, storage).list())
-    if not found:
-        raise StorageMissing(f"There is nothing to read at {source}.")
-    return sorted(found, key=lambda stored: stored.uri)
-
-
-def _listed_exactly(store: ObjectStore, key: str) -> Iterator[StoredObject]:
-    """The object of that very key, if there is one, without listing a whole folder."""
-    if not store.exists(key):
-        return
-    for stored in store.list(key):
-        if stored.key == key:
-            yield stored
-            return
-
-
-def _fixed_part(pattern: str) -> str:
-    """The folder in front of the first wildcard."""
-    first = min(pattern.index(sign) for sign in WILDCARDS if sign in pattern)
-    return pattern[:first].rpartition("/")[0] or "/"
-
-
-def refuse_nested(source: str, target: str) -> None:
-    """A target inside its source would be read as input by the next run; raises `ConfigError`."""
-    folder = _fixed_part(source) if is_glob(source) else source
-    if is_s3(source) != is_s3(target) or (not is_s3(source) and Path(folder).is_file()):
-        return
-    if f"{target.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/"):
-        raise ConfigError(f"The target {target} lies inside the source {source}; choose a target beside it.")
 
 
 def batches(objects: Sequence[StoredObject]) -> Iterator[list[StoredObject]]:

@@ -90,8 +90,12 @@ class LocalStore(ObjectStore):
             temporary.unlink(missing_ok=True)
         return True
 
-    def exists(self, key: str) -> bool:
-        return self._path(key).is_file()
+    def find(self, key: str) -> StoredObject | None:
+        path = self._path(key)
+        if not path.is_file():
+            return None
+        status = path.stat()
+        return StoredObject(self.uri(key), key, status.st_size, _etag(status))
 
     def delete(self, key: str) -> None:
         try:

@@ -131,8 +131,11 @@ class S3Store(ObjectStore):
         return self._read(key, condition)
 
     def open(self, key: str) -> BinaryIO:
-        size = self._head(key)
-        return cast(BinaryIO, io.BufferedReader(_RangeReader(self, key, size), READER_BUFFER_BYTES))
+        found = self.find(key)
+        if found is None:
+            raise StorageMissing(f"There is no such object: {self.uri(key)}.")
+        reader = _RangeReader(self, key, found.bytes)
+        return cast(BinaryIO, io.BufferedReader(reader, READER_BUFFER_BYTES))
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """`length` bytes from `start`; the object must be at least that long."""
@@ -161,12 +164,16 @@ class S3Store(ObjectStore):
                 return True
         raise StorageUnreachable(f"{self.uri(key)}: writers kept getting into each other's way.")
 
-    def exists(self, key: str) -> bool:
+    def find(self, key: str) -> StoredObject | None:
+        if not self._prefix + key:
+            return None
         try:
-            self._head(key)
-        except StorageMissing:
-            return False
-        return True
+            answer = self._client.head_object(Bucket=self._bucket, Key=self._prefix + key, **self._payer)
+        except self._errors as error:
+            if _code(error) in _MISSING:
+                return None
+            _raise_translated(error, self.uri(key))
+        return StoredObject(self.uri(key), key, int(answer["ContentLength"]), answer["ETag"].strip('"'))
 
     def delete(self, key: str) -> None:
         try:
@@ -193,13 +200,6 @@ class S3Store(ObjectStore):
             return cast(bytes, answer["Body"].read())
         except self._errors as error:
             _raise_translated(error, self.uri(key))
-
-    def _head(self, key: str) -> int:
-        try:
-            answer = self._client.head_object(Bucket=self._bucket, Key=self._prefix + key, **self._payer)
-        except self._errors as error:
-            _raise_translated(error, self.uri(key))
-        return int(answer["ContentLength"])
 
 
 class _RangeReader(io.RawIOBase):

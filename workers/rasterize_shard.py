@@ -13,7 +13,7 @@ import pyarrow as pa
 from fastocr_core.vision import ModelVision
 from workers.fetch import DocumentFetcher, FetchFailure
 from workers.job import ReadJob
-from workers.layout import staged_key
+from workers.layout import part_key, staged_key
 from workers.manifest_reader import ManifestReader
 from workers.object_store import open_store
 from workers.outcomes import Reason
@@ -54,8 +54,9 @@ class RasterizeShards:
         return pa.concat_tables(tables)
 
     def _shard(self, shard_index: int) -> pa.Table:
-        if self._store.exists(staged_key(shard_index)):
-            return shard_table(shard_index, [None])  # done meanwhile by another attempt: nothing to read
+        part_index = self._manifest.shards[shard_index].part_index
+        if self._store.exists(staged_key(shard_index)) or self._store.exists(part_key(part_index)):
+            return shard_table(shard_index, [None])  # done meanwhile by another driver: nothing to read
         expected = self._manifest.shard_pages(shard_index)
         return shard_table(shard_index, [self._pages.take(page) for page in expected])
 

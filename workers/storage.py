@@ -104,8 +104,12 @@ class ObjectStore(abc.ABC):
         """Write the object only if the key is free; False if somebody else was first. Atomic."""
 
     @abc.abstractmethod
+    def find(self, key: str) -> StoredObject | None:
+        """The object of exactly that key, as a listing would name it; None if there is none."""
+
     def exists(self, key: str) -> bool:
         """Whether the object is there."""
+        return self.find(key) is not None
 
     @abc.abstractmethod
     def delete(self, key: str) -> None:

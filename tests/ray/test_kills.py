@@ -65,8 +65,7 @@ def test_sixty_pages_survive_three_kills(tmp_path: Path) -> None:
     run = RunProcess.start(str(source), str(target), config)
     try:
         for victim, moment in zip(victims, moments, strict=True):
-            begun = wait_until(lambda moment=moment: _readings(target) >= moment, BEGIN_SECONDS)
-            assert begun, f"{victim} at {moment}: {run.output()}"
+            _await_reading(run, target, moment)
             if victim == "driver":
                 _kill_driver(run)
                 run = RunProcess.start(str(source), str(target), config)
@@ -87,11 +86,17 @@ def test_sixty_pages_survive_three_kills(tmp_path: Path) -> None:
     assert SHARDS <= readings <= SHARDS + 2 * SHARDS_IN_FLIGHT  # only driver and actor hold shards in flight
 
 
+def _await_reading(run: RunProcess, target: Path, moment: int) -> None:
+    wait_until(lambda: _readings(target) >= moment or run.process.poll() is not None, BEGIN_SECONDS)
+    assert _readings(target) >= moment, run.output()
+
+
 def _kill_driver(run: RunProcess) -> None:
     helpers = descendants(run.process.pid)
     run.kill()
     gone = wait_until(lambda: not any(map(is_alive, helpers)), LEFTOVER_SECONDS)
-    assert gone, "processes outlived their driver"
+    left = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in helpers if is_alive(pid)}
+    assert gone, f"processes outlived their driver: {left}"
 
 
 def _kill_helper(run: RunProcess, marker: bytes) -> None:

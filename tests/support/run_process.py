@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 OCR_ACTOR = b"RecognizeShards"
 RASTER_CHILD = b"workers.raster_child"
+FAIR_SHARE = {"RAY_worker_niceness": "0"}  # Ray's 15 starves the workers on a machine that is busy otherwise
 SMALL_CLUSTER = """
 [cluster]
 local_cpus = {cpus}
@@ -42,6 +43,7 @@ class RunProcess:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, "--model", "tiny", *options],
+                env={**os.environ, **FAIR_SHARE},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

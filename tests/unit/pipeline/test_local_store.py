@@ -1,0 +1,73 @@
+"""A folder keeps the promises of an object store: whole objects, one winner, no way out."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from workers.object_store import (
+    LocalStore,
+    StorageChanged,
+    StorageError,
+    StorageMissing,
+    honours_put_if_absent,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(str(tmp_path / "store"))
+
+
+def test_put_if_absent_has_exactly_one_winner(store: LocalStore) -> None:
+    for number in range(20):
+        start = threading.Barrier(8)
+
+        def put(writer: int, key: str = f"pages/{number}", start: threading.Barrier = start) -> bool:
+            start.wait()
+            return store.put_if_absent(key, f"{writer}".encode())
+
+        with ThreadPoolExecutor(8) as writers:
+            won = list(writers.map(put, range(8)))
+        assert sum(won) == 1
+        assert store.get(f"pages/{number}") == str(won.index(True)).encode()
+    assert sorted(stored.key for stored in store.list()) == sorted(f"pages/{n}" for n in range(20))
+    assert honours_put_if_absent(store)
+
+
+def test_objects_are_replaced_whole_found_and_deleted(store: LocalStore) -> None:
+    store.put("a/b", b"one")
+    store.put("a/b", b"two")
+    assert store.get("a/b") == b"two"
+    assert store.exists("a/b")
+    assert not store.exists("a")
+    store.delete("a/b")
+    store.delete("a/b")
+    assert list(store.list("a/")) == []
+    with pytest.raises(StorageMissing):
+        store.get("a/b")
+
+
+def test_a_changed_file_is_not_the_one_that_was_listed(store: LocalStore) -> None:
+    store.put("a", b"one")
+    (listed,) = store.list()
+    assert store.get("a", listed.etag) == b"one"
+    store.put("a", b"other")
+    with pytest.raises(StorageChanged):
+        store.get("a", listed.etag)
+
+
+@pytest.mark.parametrize("key", ["../out", "a/../../out", "/etc/passwd", "", "a\0b"])
+def test_no_key_leads_out_of_the_root(store: LocalStore, key: str) -> None:
+    for act in (store.get, store.find, lambda key: store.put(key, b"")):
+        with pytest.raises(StorageError, match="does not name an object"):
+            act(key)
+
+
+def test_a_folder_of_work_is_removed_with_its_folders(store: LocalStore) -> None:
+    store.put("_work/staged/shard-1", b"")
+    store.put("pages/part", b"")
+    assert store.delete_below("_work/") == 1
+    assert not Path(store.root, "_work").exists()
+    assert [stored.key for stored in store.list()] == ["pages/part"]
