@@ -18,8 +18,9 @@ class DecodePolicy:
 
     `kept_share` is the paper's tau; `floor` the least number of image tokens kept, None for the model's own
     default; `focal_layers` the layers that look at everything and choose, None for the model's stored
-    profile; `reuse` lets the layers before the first focal layer use the previous step's fixation (off:
-    they look at everything).
+    profile; `pooling` how a focal layer's heads vote (one set per KV head or one per layer, by maximum or
+    mean), None for the model's own way; `reuse` lets the layers before the first focal layer use the
+    previous step's fixation (off: they look at everything).
     """
 
     name: str = "dense"
@@ -27,7 +28,7 @@ class DecodePolicy:
     floor: int | None = None
     warmup_steps: int = 16
     focal_layers: tuple[int, ...] | None = None
-    pooling: Pooling = "kv_max"
+    pooling: Pooling | None = None
     reuse: bool = True
 
     def __post_init__(self) -> None:
@@ -39,7 +40,7 @@ class DecodePolicy:
             raise ValueError(f"floor must be at least 1, not {self.floor}")
         if self.warmup_steps < 1:
             raise ValueError("warmup_steps must be at least 1: the last dense step seeds the first fixation")
-        if self.pooling not in POOLINGS:
+        if self.pooling is not None and self.pooling not in POOLINGS:
             raise ValueError(f"unknown pooling {self.pooling!r}; known: {', '.join(POOLINGS)}")
 
     @classmethod
@@ -54,7 +55,7 @@ class DecodePolicy:
         floor: int | None = None,
         warmup_steps: int = 16,
         focal_layers: tuple[int, ...] | None = None,
-        pooling: Pooling = "kv_max",
+        pooling: Pooling | None = None,
         reuse: bool = True,
     ) -> "DecodePolicy":
         """Focal-guided pruning with cross-step fixation reuse (arXiv 2605.17447)."""

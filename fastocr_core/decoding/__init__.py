@@ -8,7 +8,7 @@ from fastocr_core.models.base import ModelAdapter
 
 
 def build_policy(settings: DecodePolicy, model: ModelAdapter, slots: int) -> Policy:
-    """The policy with the model's own focal layers and floor where `settings` leave them open.
+    """The policy with the model's own focal layers, floor and pooling where `settings` leave them open.
 
     ValueError if the model has no focal layers and none are given.
     """
@@ -16,4 +16,5 @@ def build_policy(settings: DecodePolicy, model: ModelAdapter, slots: int) -> Pol
         return DensePolicy(slots)
     focal_layers = model.focal_layers if settings.focal_layers is None else settings.focal_layers
     floor = model.default_floor if settings.floor is None else settings.floor
-    return FastOcrPolicy(slots, settings, focal_layers, floor, model.shape.layers)
+    pooling = settings.pooling or model.default_pooling
+    return FastOcrPolicy(slots, settings, focal_layers, floor, model.shape.layers, pooling)

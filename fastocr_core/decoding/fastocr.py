@@ -30,7 +30,13 @@ class FastOcrPolicy(Policy):
     """Warm-up, focal layers, reuse. `floor` and `focal_layers` come resolved for the model."""
 
     def __init__(
-        self, slots: int, settings: DecodePolicy, focal_layers: Sequence[int], floor: int, layers: int
+        self,
+        slots: int,
+        settings: DecodePolicy,
+        focal_layers: Sequence[int],
+        floor: int,
+        layers: int,
+        pooling: Pooling = "kv_max",
     ) -> None:
         focal = tuple(sorted(set(focal_layers)))
         if not focal or focal[0] < 0 or focal[-1] >= layers:
@@ -38,6 +44,7 @@ class FastOcrPolicy(Policy):
         self.focal_layers = focal
         self._focal = frozenset(focal)
         self._settings, self._floor = settings, floor
+        self._pooling = settings.pooling or pooling
         self._slots: list[SlotFixation | None] = [None] * slots
         self._everything = Selection((None,) * slots)
         self._current: Selection | None = None
@@ -94,7 +101,7 @@ class FastOcrPolicy(Policy):
         order.
         """
         fixation = self._held(slot)
-        scores = pooled(probabilities, self._settings.pooling)  # [kv_heads, image_tokens]
+        scores = pooled(probabilities, self._pooling)  # [kv_heads, image_tokens]
         strongest = scores.topk(fixation.kept, dim=1, sorted=False).indices
         fixation.chosen = strongest.sort(dim=1).values
         self._current = None

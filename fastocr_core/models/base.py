@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from fastocr_core.config import Pooling
 from fastocr_core.output import Block, ParsedText
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 
@@ -49,7 +50,8 @@ class ModelAdapter(abc.ABC):
 
     `text_window`: an output token sees all image and prompt tokens and the last `text_window` outputs,
     itself included; None for all. `focal_layers` is the stored profile, `default_floor` the least number of
-    image tokens that sparse decoding keeps. `decoder` is called as `decoder(inputs_embeds=[B, T, hidden],
+    image tokens that sparse decoding keeps, `default_pooling` how a focal layer's heads vote.
+    `decoder` is called as `decoder(inputs_embeds=[B, T, hidden],
     position_ids=[B, T] or [3, B, T], cache=..., use_cache=True)` and must route attention through the
     transformers attention interface.
     """
@@ -64,6 +66,7 @@ class ModelAdapter(abc.ABC):
     text_window: int | None = None
     focal_layers: tuple[int, ...] = ()
     default_floor: int = 64
+    default_pooling: Pooling = "kv_max"
     decoder: nn.Module
 
     @abc.abstractmethod

@@ -39,6 +39,7 @@ class MiniAdapter(ModelAdapter):
         assert isinstance(focal, list)
         self.focal_layers = tuple(int(layer) for layer in focal)
         self.default_floor = 16
+        self.default_pooling = "layer_max"  # one head is trained to point; the others follow it
         self.reader = reader.eval()
         self.decoder = reader.decoder
 
