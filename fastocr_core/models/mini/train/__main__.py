@@ -20,6 +20,10 @@ def main() -> None:
     parser.add_argument("--first-phase", type=float, default=0.0)
     parser.add_argument("--frozen-share", type=float, default=0.15)
     parser.add_argument("--fixated-share", type=float, default=0.0)
+    parser.add_argument("--name", default="", help="of the checkpoint; the stage by default")
+    parser.add_argument(
+        "--partner", default="", help="name of a second process whose weights are averaged in"
+    )
     parser.add_argument(
         "--output", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "weights"
     )
@@ -35,7 +39,7 @@ def main() -> None:
     if arguments.stage == "export":
         from fastocr_core.models.mini.train.export import export_reader
 
-        export_reader(arguments.folder / "reader.pt", arguments.output)
+        export_reader(arguments.folder / f"{arguments.name or 'reader'}.pt", arguments.output)
         return
     from fastocr_core.models.mini.train.decoder import DecoderSchedule, Trainer
 
@@ -48,9 +52,10 @@ def main() -> None:
         first_phase=arguments.first_phase,
         frozen_share=arguments.frozen_share,
         fixated_share=arguments.fixated_share,
+        partner=arguments.partner,
         seed=arguments.seed,
     )
-    Trainer(schedule, arguments.folder, arguments.stage).run()
+    Trainer(schedule, arguments.folder, arguments.name or arguments.stage).run()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from fastocr_core.models.mini.train.layout import LayoutStyle
 from fastocr_core.models.mini.train.samples import Batch, PageRange, PageSource
 from fastocr_core.models.mini.train.stem import glyph_loss
 
+PARTNER_STALE_SECONDS = 240.0
+
 
 @dataclass(frozen=True, slots=True)
 class DecoderSchedule:
@@ -32,6 +34,7 @@ class DecoderSchedule:
     first_phase: float = 0.0  # where in the curriculum the run starts
     frozen_share: float = 0.15  # of the run during which the stem only looks
     fixated_share: float = 0.0  # of batches read through fixations
+    partner: str = ""  # name of a second process of the same run whose weights are averaged in
     seed: int = 2
 
 
@@ -166,7 +169,7 @@ class Trainer:
         self._optimizer = torch.optim.AdamW(
             self._parameters, schedule.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
-        self.spent, self.steps, self.characters = 0.0, 0, 0
+        self.spent, self.steps, self.characters, self._met = 0.0, 0, 0, 0.0
         if self._checkpoint.exists():
             state = torch.load(self._checkpoint, weights_only=True)
             self.reader.load_state_dict(state["reader"])
@@ -219,6 +222,21 @@ class Trainer:
         )
         self._checkpoint.with_suffix(".new").replace(self._checkpoint)
 
+    def meet_partner(self) -> None:
+        """Average with the partner's newest weights: two processes without barriers, where two threads would wait."""
+        other = self._checkpoint.with_name(f"{self._schedule.partner}.pt")
+        if not self._schedule.partner or not other.exists():
+            return
+        written = other.stat().st_mtime
+        if written <= self._met or time.time() - written > PARTNER_STALE_SECONDS:
+            return
+        self._met = written
+        weights = torch.load(other, weights_only=True)["reader"]
+        with torch.no_grad():
+            for key, value in self.reader.state_dict().items():
+                if value.is_floating_point():
+                    value.lerp_(weights[key], 0.5)
+
     def run(self) -> None:
         last = time.monotonic()
         window: list[list[float]] = []
@@ -235,4 +253,5 @@ class Trainer:
                 )
                 print(json.dumps(line), flush=True)
             if self.steps % 50 == 0 or self.spent >= self._schedule.seconds:
+                self.meet_partner()
                 self.save()
