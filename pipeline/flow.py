@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from pipeline.claim import claim_target, is_complete
@@ -79,21 +80,23 @@ def survey(
 
 def _surveyed(
     objects: Sequence[StoredObject], task: SurveyTask, widths: Widths, observer: Observer
-) -> Generator[SurveyedDocument]:
+) -> Generator[SurveyedDocument, None, None]:
     """Documents in order of their location; only a few batches are under way at once."""
     import ray
 
     remote_survey = ray.remote(num_cpus=widths.survey_cpus, max_retries=3)(survey_batch)
+    waiting = batches(objects)
     pending: deque[Any] = deque()
     documents = 0
-    for batch in batches(objects):
-        pending.append(remote_survey.remote(batch, task))
-        if len(pending) >= SURVEY_TASKS_AHEAD * widths.survey_tasks:
-            yield from ray.get(pending.popleft())
-        documents += len(batch)
+    while True:
+        for batch in islice(waiting, SURVEY_TASKS_AHEAD * widths.survey_tasks - len(pending)):
+            pending.append(remote_survey.remote(batch, task))
+        if not pending:
+            return
+        surveyed = ray.get(pending.popleft())
+        documents += len(surveyed)
         observer.surveying(documents, len(objects))
-    while pending:
-        yield from ray.get(pending.popleft())
+        yield from surveyed
 
 
 def read(config: RunConfig, run_id: str, store: ObjectStore, observer: Observer) -> None:

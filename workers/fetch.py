@@ -16,7 +16,7 @@ from workers.object_store import (
 from workers.outcomes import Reason
 
 
-class FetchFailure(Exception):
+class FetchFailure(Exception):  # noqa: N818 - named for what happened
     """This document cannot be had; `reason` is from the closed list, `detail` one sentence."""
 
     def __init__(self, reason: Reason, detail: str) -> None:

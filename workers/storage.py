@@ -21,19 +21,19 @@ class StorageError(Exception):
         return type(self), (str(self),)
 
 
-class StorageMissing(StorageError):
+class StorageMissing(StorageError):  # noqa: N818 - named for what happened
     """No such object, bucket or folder."""
 
 
-class StorageDenied(StorageError):
+class StorageDenied(StorageError):  # noqa: N818 - named for what happened
     """The credentials do not allow it, or there are none."""
 
 
-class StorageChanged(StorageError):
+class StorageChanged(StorageError):  # noqa: N818 - named for what happened
     """The object is no longer the version that was asked for."""
 
 
-class StorageUnreachable(StorageError):
+class StorageUnreachable(StorageError):  # noqa: N818 - named for what happened
     """No answer from the storage after all retries."""
 
 

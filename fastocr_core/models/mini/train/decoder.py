@@ -134,16 +134,12 @@ def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | No
     )
     is_character = (targets >= alphabet.FIRST_CHARACTER) & (targets < alphabet.FIRST_ROW)
     is_place = (targets != alphabet.PAD) & ~is_character
-    cells = batch.cells.reshape(-1)
-    pointed = [
-        functional.cross_entropy(
-            reader.decoder.layers[layer].self_attn.guide_logits.reshape(len(cells), -1),
-            cells,
-            ignore_index=-1,
-        )
-        for layer in guided.GUIDED_LAYERS
-        if bool((cells >= 0).any())
-    ]
+    pointed = []
+    if bool((batch.cells >= 0).any()):
+        aims = batch.cells[:, None].expand(-1, guided.GUIDED_HEADS, -1)  # [B, heads, T]
+        for layer in guided.GUIDED_LAYERS:
+            aimed: Tensor = reader.decoder.layers[layer].self_attn.guide_logits
+            pointed.append(functional.cross_entropy(aimed.flatten(0, 2), aims.flatten(), ignore_index=-1))
     guide = torch.stack(pointed).mean() if pointed else torch.zeros(())
     return Losses(
         entropy[is_character].sum() / is_character.sum().clamp(min=1),

@@ -1,6 +1,6 @@
-"""Attention of the decoder during training: the reading mask, guidance of two heads, and fixation as at inference.
+"""Attention of the decoder during training: the reading mask, guidance of some heads, and fixation as at inference.
 
-Registered with transformers under its own name. Keeps the image logits of head 0 of the guided layers for the loss. With
+Registered with transformers under its own name. Keeps the image logits of the guided heads for the loss. With
 `fixate`, outputs of all layers but the focal one see only a few image tokens, so that the reader is used to sparse decoding.
 """
 
@@ -14,7 +14,8 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 NAME = "mini_guided"
-GUIDED_LAYERS = (2, 4)
+GUIDED_LAYERS = (2, 3, 4)
+GUIDED_HEADS = 4  # one head of 32 numbers cannot carry what a cell of 192 holds
 FOCAL_LAYER = 2
 WARMUP_OUTPUTS = 16
 LEAST_KEPT = 16
@@ -49,7 +50,7 @@ def guided_attention(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """SDPA under the glance's mask; leaves `module.guide_logits` [B, T, image] for guided layers (head 0)."""
+    """SDPA under the glance's mask; leaves `module.guide_logits` [B, heads, T, image] for guided layers."""
     glance: Glance = module.glance  # type: ignore[assignment]
     layer, image, scaling = int(module.layer_idx), glance.image_tokens, float(options["scaling"])  # type: ignore[arg-type]
     mask = glance.mask
@@ -60,7 +61,8 @@ def guided_attention(
         other = glance.before if layer < FOCAL_LAYER else glance.chosen
         mask = mask if other is None else other
     if layer in GUIDED_LAYERS:
-        module.guide_logits = (query[:, 0, image:] @ key[:, 0, :image].transpose(1, 2)).float() * scaling
+        pointing = query[:, :GUIDED_HEADS, image:] @ key[:, :GUIDED_HEADS, :image].transpose(2, 3)
+        module.guide_logits = pointing.float() * scaling  # [B, heads, T, image]
     output = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
     return output.transpose(1, 2).contiguous(), None
 

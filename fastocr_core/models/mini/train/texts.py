@@ -96,12 +96,10 @@ class TextSource:
         self._corpus = {language: text for language, text in corpus.items() if len(text) > 10_000}
         self._languages = sorted(self._corpus)
         self.random_share = random_share
-        frequency = np.full(len(CHARACTERS), 0.25)
+        frequency = np.full(len(CHARACTERS), 0.2 / len(CHARACTERS))
         sample = "".join(text[:200_000] for text in self._corpus.values())
         for character, index in CHARACTER_ID.items():
-            frequency[index - CHARACTER_ID[CHARACTERS[0]]] += (
-                sample.count(character) / len(sample) * 60
-            ) ** 0.5
+            frequency[index - CHARACTER_ID[CHARACTERS[0]]] += 0.8 * sample.count(character) / len(sample)
         self._frequency = frequency / frequency.sum()
         self._letters = np.array(list(CHARACTERS))
 
