@@ -29,6 +29,7 @@ class S3Server:
     folder: Path
     endpoint_url: str
     credentials: dict[str, str] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
 
     @classmethod
     def start(cls) -> "S3Server":
@@ -51,7 +52,9 @@ class S3Server:
                 stderr=subprocess.STDOUT,
                 preexec_fn=_die_with_parent,
             )
-        server = cls(process, folder, f"http://127.0.0.1:{s3}", credentials)
+        server = cls(
+            process, folder, f"http://127.0.0.1:{s3}", credentials, (s3, filer, master, volume, admin)
+        )
         try:
             server._wait_until_it_stores()
         except BaseException:
@@ -86,6 +89,10 @@ class S3Server:
             self.process.kill()
             self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+        for port in self.ports:  # the server leaves its local sockets behind
+            for number in (port, port + GRPC_OFFSET):
+                for left in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
+                    left.unlink(missing_ok=True)
 
     def _wait_until_it_stores(self) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
