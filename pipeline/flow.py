@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from fastocr_core.models.revisions import model_revision
 from pipeline.claim import claim_target, is_complete
 from pipeline.cluster import Widths, choose_widths
 from pipeline.commit import Publisher, close
@@ -48,7 +49,7 @@ def execute(config: RunConfig, observer: Observer) -> None:
     read are rows, not errors.
     """
     refuse_nested(config.source, config.target)
-    _check_model(config)
+    config = _with_revision(config)
     store = open_store(config.target, config.storage)
     run_id = claim_target(store, config)
     if is_complete(store):
@@ -190,11 +191,16 @@ def _job(config: RunConfig, run_id: str, store: ObjectStore, widths: Widths) -> 
     )
 
 
-def _check_model(config: RunConfig) -> None:
+def _with_revision(config: RunConfig) -> RunConfig:
+    """Check the model, and pin the weights it has now: they can change every text, so the target belongs to them."""
     try:
         vision_of(config.model, config.mode)
-    except ValueError as error:
+        found = model_revision(config.model)
+    except (ValueError, FileNotFoundError) as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from error
+    if config.model_revision not in (None, found):
+        raise ConfigError(f"Model {config.model} is at revision {found}, not {config.model_revision}.")
+    return config.model_copy(update={"model_revision": found})
 
 
 def _remaining(store: ObjectStore) -> RemainingWork:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaModel
 
 from fastocr_core.models.base import Block, DecoderShape, ModelAdapter, ParsedText, PromptLayout
+from fastocr_core.models.revisions import TINY_REVISION
 from fastocr_core.vision.prepared import PreparedPage
 from fastocr_core.vision.tiny_view import CELL_PIXELS, vision_tiny
 
@@ -38,7 +39,7 @@ class TinyAdapter(ModelAdapter):
     """The toy. Prompt: all image tokens, then the sign to start from; positions count up."""
 
     def __init__(self) -> None:
-        self.name, self.revision = "tiny", "1"
+        self.name, self.revision = "tiny", TINY_REVISION
         self.vision = vision_tiny("auto")
         self.shape = _SHAPE
         self.stop_ids = frozenset({_STOP})

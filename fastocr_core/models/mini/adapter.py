@@ -1,6 +1,5 @@
 """The embedded reader behind the adapter contract: checkpoint, prompt layout, positions, and text with line boxes."""
 
-import hashlib
 import json
 import pathlib
 from collections.abc import Sequence
@@ -13,10 +12,10 @@ from fastocr_core.models.base import Block, DecoderShape, ModelAdapter, ParsedTe
 from fastocr_core.models.mini import alphabet, places
 from fastocr_core.models.mini.lines import lines_of
 from fastocr_core.models.mini.reader import HEADS, HIDDEN, LAYERS, TEXT_WINDOW, MiniReader
+from fastocr_core.models.revisions import WEIGHTS_FILE, mini_folder, weights_revision
 from fastocr_core.vision.mini_view import MINI_VISION
 from fastocr_core.vision.prepared import PreparedPage
 
-WEIGHTS = "model.safetensors"
 CARD = "config.json"
 
 
@@ -84,14 +83,14 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
 
     Raises FileNotFoundError, or ValueError when tensors are missing, unknown or of another shape.
     """
-    home = folder or pathlib.Path(__file__).parent / "weights"
+    home = folder or mini_folder()
     card = json.loads((home / CARD).read_text("utf-8"))
     if card.get("vocabulary") != alphabet.VOCABULARY or card.get("characters") != alphabet.CHARACTERS:
         raise ValueError(f"{home / CARD} was written for another alphabet")
     with torch.device("meta"):
         reader = MiniReader()
     state: dict[str, Tensor] = {}
-    with safe_open(home / WEIGHTS, framework="pt") as file:
+    with safe_open(home / WEIGHTS_FILE, framework="pt") as file:
         for key in file.keys():  # noqa: SIM118 - a safetensors handle is not a mapping
             tensor = file.get_tensor(key)
             state[key] = tensor.float() if tensor.is_floating_point() else tensor
@@ -99,12 +98,10 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
     found = {key: value.shape for key, value in state.items()}
     if wanted != found:
         differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
-        raise ValueError(f"{home / WEIGHTS} does not fit the model: {', '.join(differing[:5])}")
+        raise ValueError(f"{home / WEIGHTS_FILE} does not fit the model: {', '.join(differing[:5])}")
     reader.load_state_dict(state, assign=True)
     _restore_rotary(reader)
-    return MiniAdapter(
-        reader, card, hashlib.blake2b((home / WEIGHTS).read_bytes(), digest_size=8).hexdigest()
-    )
+    return MiniAdapter(reader, card, weights_revision(home))
 
 
 def _restore_rotary(reader: MiniReader) -> None:

@@ -62,8 +62,8 @@ def age(pixels: np.ndarray, generator: np.random.Generator, style: InkStyle) -> 
     if generator.random() < style.jpeg:
         buffer = io.BytesIO()
         Image.fromarray(result).save(buffer, "JPEG", quality=int(generator.integers(35, 90)))
-        result = np.asarray(Image.open(buffer))
-    return result
+        return np.asarray(Image.open(buffer), np.uint8)
+    return np.asarray(result, np.uint8)
 
 
 def paper_texture(generator: np.random.Generator, height: int, width: int) -> np.ndarray:
