@@ -95,7 +95,9 @@ def _corrupt(tokens: Tensor, share: float) -> Tensor:
     inputs = torch.where(character & (noise < share), random, tokens)
     step = torch.randint(0, 2, tokens.shape) * 2 - 1
     column = (tokens > alphabet.FIRST_COLUMN) & (tokens < alphabet.VOCABULARY - 1)
-    return torch.where(column & (noise < 0.1), tokens + step, inputs)
+    inputs = torch.where(column & (noise < 0.1), tokens + step, inputs)
+    row = (tokens > alphabet.FIRST_ROW) & (tokens < alphabet.FIRST_COLUMN - 1)
+    return torch.where(row & (noise < 0.08), tokens + step, inputs)
 
 
 def forward(reader: MiniReader, batch: Batch, corrupted: float, kept_share: float = 0.0) -> Losses:

@@ -20,6 +20,7 @@ def export_reader(checkpoint: pathlib.Path, folder: pathlib.Path) -> None:
     }
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)
     card = {
         "name": "mini",
         "layers": LAYERS,
