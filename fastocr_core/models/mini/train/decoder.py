@@ -44,15 +44,17 @@ def phases(progress: float) -> PageRange:
         style = LayoutStyle(min_pitch_pixels=32.0 * (1 - progress * 4) + 20, heading_share=0.05)
         return PageRange((6, 11), (6, 12), style, random_share=0.9 - 1.6 * progress)
     if progress < 0.5:
-        style = LayoutStyle(x_height_pixels=(8.3, 11.2), min_pitch_pixels=34.0)
+        style = LayoutStyle(x_height_pixels=(8.3, 11.2), min_pitch_pixels=34.0, short_share=0.4)
         return PageRange((6, 13), (6, 13), style, random_share=0.5)
     if progress < 0.65:
-        style = LayoutStyle(x_height_pixels=(7.8, 12.0), pitch=(1.1, 2.0), min_pitch_pixels=24.0)
+        style = LayoutStyle(
+            x_height_pixels=(7.8, 12.0), pitch=(1.1, 2.0), min_pitch_pixels=24.0, short_share=0.4
+        )
         return PageRange((8, 20), (8, 20), style, random_share=0.3)
     if progress < 0.8:
-        return PageRange((10, 31), (10, 26), LayoutStyle(pitch=(1.1, 2.0)), random_share=0.2)
-    style = LayoutStyle(pitch=(1.1, 1.9), margin_pixels=(10, 110))
-    return PageRange((18, 40), (16, 34), style, random_share=0.12, blank_share=0.04, offset_share=0.25)
+        return PageRange((10, 31), (10, 26), LayoutStyle(pitch=(1.1, 2.0), short_share=0.4), random_share=0.2)
+    style = LayoutStyle(pitch=(1.1, 1.9), margin_pixels=(10, 110), short_share=0.4)
+    return PageRange((18, 40), (16, 34), style, random_share=0.12, blank_share=0.05, offset_share=0.25)
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ class LayoutStyle:
     margin_pixels: tuple[float, float] = (6, 60)
     heading_share: float = 0.12  # paragraphs that start with a heading
     lines_limit: int = 10_000
+    short_share: float = 0.0  # pages that end after some lines and leave the rest empty, or start late
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,13 @@ def compose(
     justified = generator.random() < 0.5
     indent = generator.choice([0.0, 1.5, 3.0]) * pixels
     gap = generator.choice([0.0, 0.5, 1.0]) * pitch
+    limit = style.lines_limit
+    if generator.random() < style.short_share:
+        limit = int(generator.integers(1, max(2, int((bottom - y) / pitch) + 1)))
+    if generator.random() < style.short_share / 2:
+        y += generator.uniform(0.05, 0.4) * height
     lines: list[tuple[PlacedWord, ...]] = []
-    while y < bottom and len(lines) < style.lines_limit:
+    while y < bottom and len(lines) < limit:
         if generator.random() < style.heading_share:
             size = pixels * generator.uniform(1.0, 1.5)
             words = [w for w in source.words(generator, int(generator.integers(1, 7))) if face.covers(w)]
@@ -134,7 +140,7 @@ def compose(
                 y += max(pitch, size * 1.25)
         words = [w for w in source.words(generator, int(generator.integers(3, 90))) if face.covers(w)]
         first = True
-        while words and y < bottom and len(lines) < style.lines_limit:
+        while words and y < bottom and len(lines) < limit:
             start = left + (indent if first else 0.0)
             placed, count = _line_of(words, start, y, pixels, face, right - start, float(justified))
             if not placed:

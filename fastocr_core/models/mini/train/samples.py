@@ -27,7 +27,7 @@ class PageRange:
     columns: tuple[int, int]
     style: LayoutStyle
     random_share: float
-    blank_share: float = 0.02
+    blank_share: float = 0.05
     offset_share: float = (
         0.6  # pages that sit somewhere on a larger page, so that every row and column is learned
     )
