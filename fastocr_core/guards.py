@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_PERIOD = 128
+MAX_PERIOD = 512  # about ten lines of print
 # A cycle is suspected after four equal periods; of short periods, after at least so many repeated tokens.
 MIN_PERIODS = 4
 MIN_REPEATED = 24

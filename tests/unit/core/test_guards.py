@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fastocr_core.guards import LoopGuard
+from fastocr_core.guards import MAX_PERIOD, LoopGuard
 
 
 def stopped_at(tokens_and_gazes: Iterable[tuple[int, float]]) -> int | None:
@@ -43,8 +43,16 @@ def test_one_token_forever_is_a_loop() -> None:
 
 
 def test_the_longest_watched_period_is_found() -> None:
-    stop = stopped_at((index % 128, float(index % 128)) for index in range(128 * 10))
+    stop = stopped_at((index % MAX_PERIOD, float(index % MAX_PERIOD)) for index in range(MAX_PERIOD * 10))
     assert stop is not None
+
+
+def test_five_lines_read_over_and_over_are_a_loop() -> None:
+    # seen: at the end of a page the reader went back five lines, 220 tokens, until the token limit
+    lines = [(token, 300.0 + token / 4) for token in range(220)]
+    stop = stopped_at([(token + 1000, token / 4.0) for token in range(500)] + lines * 20)
+    assert stop is not None
+    assert stop < 500 + 220 * 9
 
 
 def test_a_cycle_without_known_gaze_is_left_alone() -> None:
