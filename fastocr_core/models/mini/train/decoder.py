@@ -52,9 +52,10 @@ def phases(progress: float) -> PageRange:
         )
         return PageRange((8, 20), (8, 20), style, random_share=0.3)
     if progress < 0.8:
-        return PageRange((10, 31), (10, 26), LayoutStyle(pitch=(1.1, 2.0), short_share=0.4), random_share=0.2)
-    style = LayoutStyle(pitch=(1.1, 1.9), margin_pixels=(10, 110), short_share=0.4)
-    return PageRange((18, 40), (16, 34), style, random_share=0.12, blank_share=0.05, offset_share=0.25)
+        style = LayoutStyle((7.8, 12.0), (1.15, 2.0), min_pitch_pixels=22.0, short_share=0.4)
+        return PageRange((10, 31), (10, 26), style, random_share=0.18, blank_share=0.06)
+    style = LayoutStyle((7.8, 12.0), (1.15, 1.9), min_pitch_pixels=21.0, margin_pixels=(10, 110), short_share=0.35)
+    return PageRange((18, 38), (16, 32), style, random_share=0.12, blank_share=0.06, offset_share=0.25)
 
 
 @dataclass(slots=True)
