@@ -172,7 +172,8 @@ class Engine:
         """The oldest waiting page if a slot is free and the token budget allows it; pages never overtake."""
         with self._wake:
             while self._waiting and self._waiting[0].future.cancelled():
-                self._waiting.popleft()
+                # tells those who wait for the future that it is done
+                self._waiting.popleft().future.set_running_or_notify_cancel()
             if not self._waiting or self._cache.free_slots == 0:
                 return None
             budget = self.limits.token_budget

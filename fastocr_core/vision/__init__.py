@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from fastocr_core.vision.modes import to_grey_or_rgb
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def model_vision(model: str, mode: str = "auto") -> ModelVision:
 
 
 def prepare(image: "Image", vision: ModelVision, dpi: float | None = None) -> PreparedPage:
-    """Bring a page into the model's own size. `dpi` is the resolution of `image` where it is known."""
+    """Bring a page of any image mode into the model's own size. `dpi` is the resolution of `image` where known."""
     family = _family(vision.family)
     build = cast(
         "Callable[[Image, ModelVision, float | None], PreparedPage]", _member(family, family.prepare)
     )
-    return build(image, vision, dpi)
+    return build(to_grey_or_rgb(image), vision, dpi)
 
 
 def count_image_tokens(width: int, height: int, vision: ModelVision) -> int:

@@ -23,14 +23,6 @@ def vision_mini(mode: str = "auto") -> ModelVision:
     return MINI_VISION
 
 
-def _grey(image: Image.Image) -> Image.Image:
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        paper = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(paper, image)
-    return image if image.mode == "L" else image.convert("L")
-
-
 def _stretched(grey: Image.Image) -> Image.Image:
     """Bring faint print to full contrast; pages without ink are left alone, so that texture is not turned
     into letters.
@@ -47,7 +39,7 @@ def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> 
     """Resize `image` so that its letters are about 9.5 px high; `dpi` helps only where letters cannot be
     measured.
     """
-    grey = _grey(image)
+    grey = image.convert("L")
     scale = reading_scale(np.asarray(grey), dpi)
     cell = vision.cell_pixels
     limit = min(MAX_COLUMNS * cell / grey.width, MAX_ROWS * cell / grey.height)

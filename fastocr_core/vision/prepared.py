@@ -14,7 +14,8 @@ class ModelVision:
     """How one model sees; picklable and hashable.
 
     `family` names the preparation, `mode` its size setting, `cell_pixels` the side of one visual token in
-    the prepared view, `wanted_dpi` the resolution at which a PDF page should be rendered for it.
+    the prepared view, `wanted_dpi` the resolution at which a PDF page should be rendered for it,
+    `takes_prompt` whether it can be asked for anything but the text.
     """
 
     family: str
@@ -23,6 +24,7 @@ class ModelVision:
     max_image_tokens: int
     wanted_dpi: int
     settings: tuple[tuple[str, float], ...] = ()
+    takes_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

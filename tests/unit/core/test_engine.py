@@ -1,5 +1,6 @@
 """The engine around the decoding: order, errors as results, budgets, threads, counts."""
 
+import concurrent.futures
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -207,3 +208,13 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         Engine(RandomAdapter(), backend="magic")
     with pytest.raises(ValueError, match="revision"):
         load("tiny", revision="other", device="cpu")
+
+
+def test_cancelled_pages_count_as_done() -> None:
+    with Engine(RandomAdapter(), SPARSE, max_batch=1, limits=SHORT) as engine:
+        futures = [engine.submit(page_of(6, seed)) for seed in range(12)]
+        cancelled = sum(future.cancel() for future in futures[4:])
+        done, waiting = concurrent.futures.wait(futures, timeout=60)
+    assert cancelled > 0
+    assert not waiting
+    assert len(done) == 12
