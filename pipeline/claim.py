@@ -10,11 +10,30 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipeline.config import ConfigError, RunConfig, config_hash, differing_keys, flatten, text_values
+from pipeline.stored import read_facts
 from workers.ids import run_id
-from workers.layout import PAGES_FOLDER, RUN_KEY, SUCCESS_KEY
+from workers.layout import (
+    ATTEMPTS_FOLDER,
+    DOCUMENTS_FOLDER,
+    MANIFEST_FOLDER,
+    METRICS_FOLDER,
+    PAGES_FOLDER,
+    RUN_KEY,
+    STAGED_FOLDER,
+    SUCCESS_KEY,
+)
 from workers.object_store import ObjectStore, StorageError, honours_put_if_absent
 
 DISTRIBUTIONS = ("fastocr-batch", "ray", "torch", "transformers", "pyarrow", "pymupdf", "pillow", "numpy")
+
+LEFTOVER_FOLDERS = (
+    PAGES_FOLDER,
+    DOCUMENTS_FOLDER,
+    METRICS_FOLDER,
+    MANIFEST_FOLDER,
+    STAGED_FOLDER,
+    ATTEMPTS_FOLDER,
+)
 
 
 def claim_target(store: ObjectStore, config: RunConfig) -> str:
@@ -24,10 +43,7 @@ def claim_target(store: ObjectStore, config: RunConfig) -> str:
     the storage cannot promise that a second writer is refused.
     """
     if not store.exists(RUN_KEY):
-        if next(iter(store.list(PAGES_FOLDER)), None) is not None:
-            raise ConfigError(
-                f"{store.uri(PAGES_FOLDER)} holds files but there is no {RUN_KEY}: choose an empty target."
-            )
+        _refuse_leftovers(store)
         if not honours_put_if_absent(store):
             raise StorageError(
                 f"The storage of {store.root} overwrites although it was told not to (put-if-absent), "
@@ -46,13 +62,24 @@ def claim_target(store: ObjectStore, config: RunConfig) -> str:
 
 def read_claim(store: ObjectStore) -> Mapping[str, Any]:
     """What `_run.json` says; raises `StorageMissing` if the target was never begun."""
-    stored: Mapping[str, Any] = json.loads(store.get(RUN_KEY))
-    return stored
+    return read_facts(store, RUN_KEY, ("run_id", "hash", "text_values"))
 
 
 def is_complete(store: ObjectStore) -> bool:
     """Whether the run of this target has ended and its ledger added up."""
     return store.exists(SUCCESS_KEY)
+
+
+def _refuse_leftovers(store: ObjectStore) -> None:
+    """What an older run left behind would be taken for ours; raises `ConfigError`."""
+    found = [folder for folder in LEFTOVER_FOLDERS if next(iter(store.list(folder)), None) is not None]
+    if store.exists(SUCCESS_KEY):
+        found.append(SUCCESS_KEY)
+    if found and not store.exists(RUN_KEY):  # another driver may have claimed the target and gone ahead
+        raise ConfigError(
+            f"{store.uri(found[0])} is there but no {RUN_KEY}, so it belongs to no run that could be carried "
+            "on: choose an empty target."
+        )
 
 
 def _record(store: ObjectStore, config: RunConfig) -> dict[str, Any]:

@@ -4,22 +4,21 @@ A part is a fixed set of pages under a fixed name, built in memory and put once,
 comes second, or wakes up late, finds the name taken and changes nothing.
 """
 
-import io
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from pipeline.ledger import check_documents, check_mark, document_tables
 from pipeline.planner import Part, group_parts
 from pipeline.resume import Progress
-from workers.layout import SUCCESS_KEY, WORK_FOLDER, documents_key, part_key, staged_key
+from pipeline.stored import read_table
+from workers.layout import SUCCESS_KEY, WORK_FOLDER, part_key, staged_key
 from workers.manifest_reader import ManifestReader
-from workers.object_store import ObjectStore, StorageMissing
-from workers.schema import DocumentRow, rows_to_table, table_to_parquet
+from workers.object_store import ObjectStore, StorageDamaged, StorageMissing
+from workers.schema import PAGE_SCHEMA, DocumentRow, table_to_parquet
 
-DOCUMENTS_PER_PART = 100_000
 PAGE_ROW_GROUP_ROWS = 1024
 
 
@@ -74,11 +73,7 @@ class Publisher:
 
 def build_part(store: ObjectStore, part: Part, expected_ids: Sequence[str]) -> bytes:
     """The part as a Parquet file in memory, in the order of the manifest; raises `CommitError`."""
-    tables = [
-        read_staged(store.get(staged_key(shard.shard_index)), staged_key(shard.shard_index))
-        for shard in part.shards
-    ]
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables([read_staged(store, shard.shard_index) for shard in part.shards])
     if table.column("page_id").to_pylist() != list(expected_ids):
         raise CommitError(
             f"The staged shards of part {part.part_index} do not hold the pages that the manifest expects; "
@@ -87,21 +82,31 @@ def build_part(store: ObjectStore, part: Part, expected_ids: Sequence[str]) -> b
     return table_to_parquet(table, PAGE_ROW_GROUP_ROWS)
 
 
-def read_staged(data: bytes, key: str) -> pa.Table:
-    """Rows of one staged shard; raises `CommitError` if the object is not whole."""
+def read_staged(store: ObjectStore, shard_index: int) -> pa.Table:
+    """Rows of one staged shard; raises `CommitError` if the object is not whole or has other columns."""
+    key = staged_key(shard_index)
     try:
-        return pq.read_table(io.BytesIO(data))
-    except pa.ArrowInvalid as error:
+        table = read_table(store, key)
+    except StorageDamaged as error:
+        raise CommitError(f"The staged object {str(error).rstrip('.')}; delete it and run again.") from error
+    if not table.schema.equals(PAGE_SCHEMA):
         raise CommitError(
-            f"The staged object {key} is damaged ({error}); delete it and run again."
-        ) from error
+            f"The staged object {store.uri(key)} was written by another version of the program; "
+            "delete it and run again."
+        )
+    return table
 
 
 def close(store: ObjectStore, documents: Iterable[DocumentRow], facts: dict[str, Any]) -> None:
-    """Write the document table and `_SUCCESS`, then remove the work folder. Safe to repeat."""
+    """Write the document table and `_SUCCESS`, then remove the work folder. Safe to repeat.
+
+    What was there before is never taken for ours unseen: a document table that says something else raises
+    `LedgerError`, before the mark or, if the mark itself is older, before the work is removed.
+    """
     rows = list(documents)
-    for number, first in enumerate(range(0, max(len(rows), 1), DOCUMENTS_PER_PART)):
-        chunk = rows_to_table(rows[first : first + DOCUMENTS_PER_PART], DocumentRow)
-        store.put_if_absent(documents_key(number), table_to_parquet(chunk))
+    for key, table in document_tables(rows):
+        store.put_if_absent(key, table_to_parquet(table))
+    check_documents(store, rows)
     store.put_if_absent(SUCCESS_KEY, json.dumps(facts, indent=2, sort_keys=True).encode())
+    check_mark(store, facts)
     store.delete_below(WORK_FOLDER)

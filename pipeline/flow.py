@@ -18,7 +18,7 @@ from pipeline.claim import claim_target, is_complete
 from pipeline.cluster import Widths, choose_widths
 from pipeline.commit import Publisher, close
 from pipeline.config import ConfigError, RunConfig
-from pipeline.ledger import check_run, document_rows
+from pipeline.ledger import check_run, counted_facts, document_rows
 from pipeline.local_ray import ray_session
 from pipeline.manifest import (
     SurveyedDocument,
@@ -165,9 +165,7 @@ def finish(store: ObjectStore, observer: Observer) -> None:
     documents = list(document_rows(manifest, tally))
     facts = {
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "documents": len(documents),
-        "pages": tally.pages,
-        "outcomes": dict(tally.outcomes),
+        **counted_facts(documents, tally),
         "shards": len(manifest.shards),
         "shard_readings": sum(1 for _ in store.list(ATTEMPTS_FOLDER)),
     }

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from pipeline.planner import Part, group_parts
-from workers.layout import PAGES_FOLDER, STAGED_FOLDER, number_in
+from pipeline.stored import numbers_below
+from workers.layout import PAGES_FOLDER, STAGED_FOLDER, part_key, staged_key
 from workers.object_store import ObjectStore
 from workers.schema import ManifestShard
 
@@ -29,10 +30,10 @@ class Progress:
 
 
 def find_progress(store: ObjectStore) -> Progress:
-    """List what a target already holds."""
-    published = (number_in(stored.key) for stored in store.list(PAGES_FOLDER))
-    staged = (number_in(stored.key) for stored in store.list(STAGED_FOLDER))
-    return Progress(frozenset(published), frozenset(staged))
+    """List what a target already holds; only exact names count."""
+    return Progress(
+        numbers_below(store, PAGES_FOLDER, part_key), numbers_below(store, STAGED_FOLDER, staged_key)
+    )
 
 
 def remaining_work(

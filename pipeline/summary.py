@@ -2,19 +2,17 @@
 only.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-import pyarrow.parquet as pq
 
 from pipeline.claim import read_claim
 from pipeline.ledger import Tally, count_parts
 from pipeline.planner import group_parts
 from pipeline.progress import Observer
 from pipeline.resume import find_progress, finished_pages
-from workers.layout import DOCUMENTS_FOLDER, PAGES_FOLDER, SUCCESS_KEY
+from pipeline.stored import numbers_below, read_facts, read_table
+from workers.layout import DOCUMENTS_FOLDER, PAGES_FOLDER, SUCCESS_KEY, documents_key, part_key
 from workers.manifest_reader import ManifestReader
 from workers.object_store import ObjectStore
 from workers.outcomes import DocumentOutcome, Outcome
@@ -25,6 +23,7 @@ PREVIEW_DOCUMENTS = 8
 PREVIEW_LINES = 3
 PREVIEW_COLUMNS = ["source_uri", "page_index", "outcome", "text"]
 FAILURE_COLUMNS = ["source_uri", "page_index", "outcome", "reason"]
+MARK_FACTS = ("documents", "pages", "outcomes", "shards", "shard_readings")
 EXIT_OK, EXIT_PAGES_FAILED = 0, 3
 
 
@@ -83,7 +82,7 @@ class RunStatus:
 
 def summarise(store: ObjectStore) -> RunSummary:
     """Summary of a complete target; raises `StorageMissing` if it is not complete."""
-    facts = json.loads(store.get(SUCCESS_KEY))
+    facts = read_facts(store, SUCCESS_KEY, MARK_FACTS)
     failed = int(facts["outcomes"].get(Outcome.FAILED, 0))
     return RunSummary(
         root=store.root,
@@ -103,8 +102,8 @@ def inspect_target(store: ObjectStore) -> RunStatus:
     claim = read_claim(store)
     model, source = claim["text_values"]["model"], claim["text_values"]["source"]
     if store.exists(SUCCESS_KEY):
-        facts = json.loads(store.get(SUCCESS_KEY))
-        parts = sum(1 for _ in store.list(PAGES_FOLDER))
+        facts = read_facts(store, SUCCESS_KEY, MARK_FACTS)
+        parts = len(numbers_below(store, PAGES_FOLDER, part_key))
         return RunStatus(
             store.root, model, source, "complete", facts["pages"], facts["pages"], parts, parts, 0,
             facts["outcomes"],
@@ -179,20 +178,18 @@ def _counts(outcomes: dict[str, int]) -> str:
 
 
 def _quarantined(store: ObjectStore) -> Iterator[DocumentRow]:
-    for stored in store.list(DOCUMENTS_FOLDER):
-        with store.open(stored.key) as reader:
-            table = pq.read_table(reader, filters=[("outcome", "=", str(DocumentOutcome.QUARANTINED))])
+    for number in sorted(numbers_below(store, DOCUMENTS_FOLDER, documents_key)):
+        wanted = [("outcome", "=", str(DocumentOutcome.QUARANTINED))]
+        table = read_table(store, documents_key(number), filters=wanted)
         yield from table_to_rows(table, DocumentRow)
 
 
 def _failures(store: ObjectStore) -> Iterator[str]:
     """The first failed pages, in order."""
     listed = 0
-    for key in sorted(stored.key for stored in store.list(PAGES_FOLDER)):
-        with store.open(key) as reader:
-            table = pq.read_table(
-                reader, columns=FAILURE_COLUMNS, filters=[("outcome", "=", str(Outcome.FAILED))]
-            )
+    for number in sorted(numbers_below(store, PAGES_FOLDER, part_key)):
+        wanted = [("outcome", "=", str(Outcome.FAILED))]
+        table = read_table(store, part_key(number), FAILURE_COLUMNS, wanted)
         for row in table.to_pylist():
             if listed == LISTED_FAILURES:
                 return
@@ -202,12 +199,10 @@ def _failures(store: ObjectStore) -> Iterator[str]:
 
 def _first_lines(store: ObjectStore) -> Iterator[FirstLines]:
     """From the first part: the first page with text of each document."""
-    keys = sorted(stored.key for stored in store.list(PAGES_FOLDER))
+    numbers = sorted(numbers_below(store, PAGES_FOLDER, part_key))
     seen: Counter[str] = Counter()
-    for key in keys[:1]:
-        with store.open(key) as reader:
-            rows = pq.read_table(reader, columns=PREVIEW_COLUMNS).to_pylist()
-        for row in rows:
+    for number in numbers[:1]:
+        for row in read_table(store, part_key(number), PREVIEW_COLUMNS).to_pylist():
             lines = [line for line in (row["text"] or "").splitlines() if line.strip()]
             if not lines or seen[row["source_uri"]]:
                 continue

@@ -4,6 +4,8 @@ Only `pages/*.parquet` and `documents/*.parquet` are for readers. `_manifest/` i
 `_work/` is removed when the run is complete.
 """
 
+from collections.abc import Callable
+
 from workers.ids import part_name, shard_name
 
 RUN_KEY = "_run.json"
@@ -49,7 +51,10 @@ def documents_key(part_index: int) -> str:
     return DOCUMENTS_FOLDER + part_name(part_index)
 
 
-def number_in(key: str) -> int:
-    """The number of the shard or part that a key names."""
-    name = key.rpartition("/")[2].split(".")[0]
-    return int(name.rpartition("-")[2])
+def number_in(key: str, key_of: Callable[[int], str]) -> int | None:
+    """The number for which `key_of` (such as `part_key`) builds exactly this key; None for a stray object."""
+    digits = key.rpartition("-")[2].partition(".")[0]
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    number = int(digits)
+    return number if key_of(number) == key else None

@@ -33,6 +33,10 @@ class StorageChanged(StorageError):  # noqa: N818 - named for what happened
     """The object is no longer the version that was asked for."""
 
 
+class StorageDamaged(StorageError):  # noqa: N818 - named for what happened
+    """The object is there, but is not whole or not what belongs under that name."""
+
+
 class StorageUnreachable(StorageError):  # noqa: N818 - named for what happened
     """No answer from the storage after all retries."""
 

@@ -1,14 +1,17 @@
 """Parts are published whole, once, and only with the pages that the manifest expects; the ledger adds up."""
 
+import dataclasses
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.commit import CommitError, Publisher, close
-from pipeline.ledger import LedgerError, check_run, document_rows
+from pipeline.ledger import LedgerError, check_run, counted_facts, document_rows
 from pipeline.planner import ShardLimits, group_parts
 from pipeline.resume import Progress, find_progress, remaining_work
 from tests.unit.pipeline.factory import frozen_manifest, page_row, stage, surveyed
@@ -16,7 +19,7 @@ from workers.layout import SUCCESS_KEY, documents_key, part_key, staged_key
 from workers.manifest_reader import ManifestReader
 from workers.object_store import LocalStore
 from workers.outcomes import Reason
-from workers.schema import rows_to_table, table_to_parquet
+from workers.schema import DocumentRow, rows_to_table, table_to_parquet
 
 LIMITS = ShardLimits(pages=2, part_pages=4)
 NOTHING = Progress(frozenset(), frozenset())
@@ -67,9 +70,6 @@ def test_wrong_pages_are_never_published(store: LocalStore, manifest: ManifestRe
     store.put(staged_key(part.shards[1].shard_index), table_to_parquet(rows_to_table(wrong)))
     with pytest.raises(CommitError, match="do not hold the pages"):
         Publisher(store, manifest, NOTHING).publish(part)
-    store.put(staged_key(part.shards[1].shard_index), b"half a fi")
-    with pytest.raises(CommitError, match="damaged"):
-        Publisher(store, manifest, NOTHING).publish(part)
     assert not store.exists(part_key(0))
 
 
@@ -114,6 +114,100 @@ def test_an_outcome_outside_the_list_fails_the_ledger(store: LocalStore, manifes
     store.put(part_key(0), table_to_parquet(rows_to_table(rows)))
     with pytest.raises(LedgerError, match="'done' is no outcome"):
         check_run(store, manifest)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: b"half a fi", lambda data: b"", lambda data: data[:-40], lambda data: _other_columns()],
+)
+def test_a_damaged_staged_object_is_named_and_never_published(
+    store: LocalStore, manifest: ManifestReader, damage: Callable[[bytes], bytes]
+) -> None:
+    part = group_parts(manifest.shards)[0]
+    for shard in part.shards:
+        stage(store, manifest, shard.shard_index)
+    key = staged_key(part.shards[1].shard_index)
+    store.put(key, damage(store.get(key)))
+    with pytest.raises(CommitError, match=f"{store.uri(key)}.*delete it and run again"):
+        Publisher(store, manifest, NOTHING).publish(part)
+    assert not store.exists(part_key(0))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-40], lambda data: data[: len(data) // 2], lambda data: _other_columns()]
+)
+def test_a_damaged_published_part_fails_the_ledger_by_name(
+    store: LocalStore, manifest: ManifestReader, damage: Callable[[bytes], bytes]
+) -> None:
+    _publish_all(store, manifest)
+    store.put(part_key(1), damage(store.get(part_key(1))))
+    with pytest.raises(LedgerError, match=f"{store.uri(part_key(1))} is damaged"):
+        check_run(store, manifest)
+
+
+@pytest.mark.parametrize(
+    "name", ["part-00007.parquet", "copy of part-00000.parquet", "old/part-00000.PARQUET"]
+)
+def test_a_doubled_table_beside_the_parts_fails_the_ledger(
+    store: LocalStore, manifest: ManifestReader, name: str
+) -> None:
+    _publish_all(store, manifest)
+    store.put(f"pages/{name}", store.get(part_key(0)))
+    with pytest.raises(LedgerError, match=f"{name} is no part of this run"):
+        check_run(store, manifest)
+
+
+def test_stray_files_that_are_no_tables_do_not_matter(store: LocalStore, manifest: ManifestReader) -> None:
+    for key in ("pages/part-00000.crc", "pages/.DS_Store", "_work/staged/shard-x", "_work/staged/notes.txt"):
+        store.put(key, b"stray")
+    assert find_progress(store) == NOTHING
+    _publish_all(store, manifest)
+    assert check_run(store, manifest).pages == 9
+
+
+def test_the_ledger_of_a_complete_run_covers_documents_and_the_mark(
+    store: LocalStore, manifest: ManifestReader
+) -> None:
+    _publish_all(store, manifest)
+    tally = check_run(store, manifest)
+    rows = list(document_rows(manifest, tally))
+    close(store, rows, counted_facts(rows, tally))
+    assert check_run(store, manifest).pages == 9
+    good = store.get(documents_key(0))
+    other = [*rows[:-1], dataclasses.replace(rows[-1], pages_ok=3)]
+    for wrong in (other, rows[1:], [*rows, rows[0]]):
+        store.put(documents_key(0), table_to_parquet(rows_to_table(wrong, DocumentRow)))
+        with pytest.raises(LedgerError, match="documents/part-00000"):
+            check_run(store, manifest)
+    store.delete(documents_key(0))
+    with pytest.raises(LedgerError, match="never published"):
+        check_run(store, manifest)
+    store.put(documents_key(0), good)
+    store.put("documents/more.parquet", good)
+    with pytest.raises(LedgerError, match=r"more\.parquet is no part of this run"):
+        check_run(store, manifest)
+    store.delete("documents/more.parquet")
+    store.put(SUCCESS_KEY, json.dumps({**counted_facts(rows, tally), "pages": 8}).encode())
+    with pytest.raises(LedgerError, match="says pages 8, counted were 9"):
+        check_run(store, manifest)
+
+
+def test_documents_of_an_older_run_are_not_adopted_on_closing(
+    store: LocalStore, manifest: ManifestReader
+) -> None:
+    _publish_all(store, manifest)
+    tally = check_run(store, manifest)
+    rows = list(document_rows(manifest, tally))
+    store.put(documents_key(0), table_to_parquet(rows_to_table(rows[:1], DocumentRow)))
+    with pytest.raises(LedgerError, match="does not say of every document"):
+        close(store, rows, counted_facts(rows, tally))
+    assert not store.exists(SUCCESS_KEY)
+
+
+def _other_columns() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"number": [1, 2]}), sink)
+    return sink.getvalue()
 
 
 def _publish_all(store: LocalStore, manifest: ManifestReader) -> None:

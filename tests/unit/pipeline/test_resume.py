@@ -1,11 +1,13 @@
 """What is left is exactly what is neither published nor staged, after any interruption."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.planner import ShardLimits, group_parts, plan_shards
 from pipeline.resume import Progress, finished_pages, remaining_work
 from tests.unit.pipeline.factory import manifest_page
+from workers.layout import number_in, part_key, staged_key
 from workers.schema import ManifestShard
 
 
@@ -50,6 +52,25 @@ def test_any_order_of_staging_and_any_number_of_restarts_ends_with_every_part_pu
             staged.add(shard)
     assert published == {part.part_index for part in group_parts(shards)}
     assert set(reads.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-0.parquet",
+        "part-00000.crc",
+        "part-00000",
+        "a-00000.parquet",
+        "part-²0000.parquet",
+        "part-.parquet",
+    ],
+)
+def test_only_exact_names_are_parts(name: str) -> None:
+    assert number_in(f"pages/{name}", part_key) is None
+    for number in (0, 7, 123_456):
+        assert number_in(part_key(number), part_key) == number
+        assert number_in(staged_key(number), staged_key) == number
+        assert number_in(f"pages/old/{part_key(number)}", part_key) is None
 
 
 def test_finished_pages_counts_published_and_staged_once() -> None:

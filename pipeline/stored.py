@@ -1,0 +1,59 @@
+"""Reads tables and marks back from a target. What is not whole is one sentence that names the object, never
+an error of the library that met it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workers.layout import number_in
+from workers.object_store import ObjectStore, StorageDamaged
+
+
+def read_table(
+    store: ObjectStore,
+    key: str,
+    columns: Sequence[str] | None = None,
+    filters: Sequence[tuple[str, str, str]] | None = None,
+) -> pa.Table:
+    """A Parquet object, or some of its columns and rows; raises `StorageDamaged` if it is not whole."""
+    try:
+        with store.open(key) as reader:
+            table = pq.read_table(
+                reader,
+                columns=None if columns is None else list(columns),
+                filters=None if filters is None else list(filters),
+            )
+    except (pa.ArrowException, OSError) as error:
+        raise StorageDamaged(f"{store.uri(key)} is damaged ({_short(error)}).") from error
+    lacking = sorted(set(columns or ()) - set(table.column_names))
+    if lacking:
+        raise StorageDamaged(f"{store.uri(key)} is damaged (it lacks the columns {', '.join(lacking)}).")
+    return table
+
+
+def read_facts(store: ObjectStore, key: str, needed: Sequence[str] = ()) -> dict[str, Any]:
+    """A JSON object such as `_run.json` with the `needed` names in it; raises `StorageMissing` or `StorageDamaged`."""
+    try:
+        facts = json.loads(store.get(key))
+    except ValueError as error:
+        raise StorageDamaged(f"{store.uri(key)} is damaged ({error}).") from error
+    if not isinstance(facts, dict):
+        raise StorageDamaged(f"{store.uri(key)} is damaged (it holds no JSON object).")
+    lacking = [name for name in needed if name not in facts]
+    if lacking:
+        raise StorageDamaged(f"{store.uri(key)} is damaged (it lacks {', '.join(lacking)}).")
+    return facts
+
+
+def numbers_below(store: ObjectStore, folder: str, key_of: Callable[[int], str]) -> frozenset[int]:
+    """Numbers of the parts or shards in a folder of the target; objects with any other name are not ours."""
+    found = (number_in(stored.key, key_of) for stored in store.list(folder))
+    return frozenset(number for number in found if number is not None)
+
+
+def _short(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
