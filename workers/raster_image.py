@@ -3,7 +3,9 @@
 Runs in the rasterize child. Decodes whole frames, so their size is checked against the memory limit first.
 """
 
+import os
 import warnings as python_warnings
+import zlib
 from typing import BinaryIO
 
 from PIL import Image, ImageFile, ImageOps
@@ -13,10 +15,9 @@ from workers.outcomes import Reason
 from workers.raster_plan import POINTS_PER_INCH, halvings, is_honest_resolution
 from workers.raster_protocol import TRUNCATION_NOTE, ImageFacts, PageError, PageFacts
 from workers.sniff import Format
+from workers.tiff_directory import MAX_FRAMES, TiffDirectories
 
 ORIENTATION_TAG = 274
-SUBFILE_TYPE_TAG = 254
-REDUCED_RESOLUTION_OR_MASK = 1 | 4
 ORIENTATION_TURNS = {1: 0, 2: 0, 3: 180, 4: 180, 5: 90, 6: 90, 7: 270, 8: 270}
 MIRRORED_ORIENTATIONS = frozenset({2, 4, 5, 7})
 SQUARE_TOLERANCE = 0.01
@@ -31,32 +32,37 @@ PILLOW_NAMES = {
     Format.BMP: "BMP",
     Format.GIF: "GIF",
 }
-MULTI_PAGE_FORMATS = frozenset({Format.TIFF, Format.GIF, Format.WEBP})
+MULTI_PAGE_FORMATS = frozenset({Format.GIF, Format.WEBP})
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+SUM_PIECE_BYTES = 1 << 20
 TRUNCATION_WORDS = ("truncated", "not enough", "unexpected end", "premature end")
 
 
 class ImageDocument:
-    """An open image file. Its pages are its frames, without the previews some writers add."""
+    """An open image file. Its pages are its frames, without the previews some writers add.
+
+    A frame that cannot be read is still a page: its place is kept, and asking for it raises PageError.
+    """
 
     def __init__(self, file: BinaryIO, image_format: Format, max_pixels: float, memory_bytes: float) -> None:
         """Open the file and count its frames. Raises PageError if it is no image of that format."""
         self._file = file
+        self._format = image_format
         Image.MAX_IMAGE_PIXELS = None  # sizes are checked here, against our own limits
         self._max_pixels = max_pixels
         self._memory_bytes = memory_bytes
+        self._image: Image.Image | None = None
+        self._last_decoded = -1
+        self._directories: TiffDirectories | None = None
         self.warnings: list[str] = []
         try:
-            self._image = Image.open(file, formats=[PILLOW_NAMES[image_format]])
-            self._frames = self._list_frames(image_format)
+            self.page_count = self._count_frames()
+        except PageError:
+            raise
         except MemoryError as error:
             raise PageError(Reason.TOO_LARGE, "memory limit reached while opening the image") from error
         except Exception as error:
             raise PageError(_reason_for(error, Reason.CORRUPT), f"cannot open the image: {error}") from error
-
-    @property
-    def page_count(self) -> int:
-        """Number of pages."""
-        return len(self._frames)
 
     @property
     def repaired(self) -> bool:
@@ -65,37 +71,88 @@ class ImageDocument:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._image.close()
+        self._image = None
         self._file.close()
 
-    def _list_frames(self, image_format: Format) -> list[int]:
-        count = int(getattr(self._image, "n_frames", 1))
-        if image_format not in MULTI_PAGE_FORMATS:
-            if count > 1:
-                self.warnings.append(f"holds {count} frames, only the first is a page")
-            return [0]
-        if image_format is not Format.TIFF or count == 1:
-            return list(range(count))
-        frames = []
+    def _count_frames(self) -> int:
+        if self._format is Format.TIFF:
+            return self._count_directories()
+        image = self._frame(0)
+        if self._format in MULTI_PAGE_FORMATS:
+            return self._count_by_seeking(image)
+        count = int(getattr(image, "n_frames", 1))
+        if count > 1:
+            self.warnings.append(f"holds {count} frames, only the first is a page")
+        return 1
+
+    def _count_directories(self) -> int:
+        """Pages of a TIFF file; raises what the first frame raises if none of them can be opened."""
+        self._directories = TiffDirectories(self._file)
+        count = len(self._directories.offsets)
+        if self._directories.left_out:
+            self.warnings.append(f"{self._directories.left_out} preview or mask frames left out")
+        first_error: Exception | None = None
         for index in range(count):
-            self._image.seek(index)
-            subfile_type = int(self._image.tag_v2.get(SUBFILE_TYPE_TAG, 0))  # type: ignore[attr-defined]
-            if not subfile_type & REDUCED_RESOLUTION_OR_MASK:
-                frames.append(index)
-        if not frames:
-            return list(range(count))
-        if len(frames) < count:
-            self.warnings.append(f"{count - len(frames)} preview or mask frames left out")
-        return frames
+            try:
+                self._frame(index)
+                return count
+            except Exception as error:
+                first_error = first_error or error
+        assert first_error is not None
+        raise first_error
+
+    def _count_by_seeking(self, image: Image.Image) -> int:
+        """Frames of an animation; where one cannot be read, it is the last that counts."""
+        try:
+            return int(getattr(image, "n_frames", 1))
+        except Exception as error:
+            self.warnings.append(f"the frames cannot be counted: {error}")
+        finally:
+            self._image = None
+        count = 1
+        while count < MAX_FRAMES:
+            try:
+                self._frame(count)
+            except EOFError:
+                return count
+            except Exception:
+                return count + 1
+            count += 1
+        return count
+
+    def _frame(self, index: int) -> Image.Image:
+        """A frame, not decoded yet. Opened anew wherever the library might remember something.
+
+        After an error Pillow takes a half-read frame for a whole one, or the frame before it for this one.
+        """
+        try:
+            if self._directories is not None:
+                if self._directories.is_cut_off(index):
+                    raise PageError(Reason.TRUNCATED_FILE, "the file ends before this frame")
+                file = self._directories.file_at(index)
+                self._image = Image.open(file, formats=[PILLOW_NAMES[self._format]])
+                return self._image
+            if self._image is None or index <= self._last_decoded:
+                self._file.seek(0)
+                self._image = Image.open(self._file, formats=[PILLOW_NAMES[self._format]])
+                self._last_decoded = -1
+            if index:
+                self._image.seek(index)
+            elif self._image.tell():
+                self._image.seek(0)
+            return self._image
+        except BaseException:
+            self._image = None
+            raise
 
     def facts(self, page_index: int, wanted_dpi: int) -> PageFacts:
         """Size of a frame from its header."""
         try:
-            self._image.seek(self._frames[page_index])
-            width, height = self._image.size
+            image = self._frame(page_index)
+            width, height = image.size
         except Exception:
             return PageFacts(None, None, None, 0, 0)
-        (square_width, square_height), dpi = _square_size(width, height, _stated_dpi(self._image))
+        (square_width, square_height), dpi = _square_size(width, height, _stated_dpi(image))
         width_points, height_points = square_width * 72 / dpi, square_height * 72 / dpi
         honest = is_honest_resolution(dpi)
         count = halvings(
@@ -118,7 +175,7 @@ class ImageDocument:
             python_warnings.simplefilter("always")
             python_warnings.simplefilter("ignore", ResourceWarning)
             try:
-                image, facts, repaired = self._decode(self._frames[page_index], wanted_dpi)
+                image, facts, repaired = self._decode(page_index, wanted_dpi)
             except PageError:
                 raise
             except MemoryError as error:
@@ -131,15 +188,18 @@ class ImageDocument:
         return facts, image.tobytes(), noted, repaired
 
     def _decode(self, frame: int, wanted_dpi: int) -> tuple[Image.Image, ImageFacts, bool]:
-        source = self._image
-        source.seek(frame)
+        source = self._frame(frame)
         width, height = source.size
         bytes_per_pixel = 2 if source.mode in ("1", "L") else 8  # decoded once, converted once
         if width * height * bytes_per_pixel > DECODED_SHARE_OF_MEMORY * self._memory_bytes:
             raise PageError(Reason.TOO_LARGE, f"{width} x {height} pixels do not fit the memory limit")
-        orientation = _orientation(source)
         dpi_across, dpi_down = _stated_dpi(source)
-        image, repaired = _load(source)
+        if self._directories is not None:  # loading turns a TIFF upright and forgets that it did
+            orientation = _orientation(source)
+            image, repaired = self._load(frame, source)
+        else:  # asking a PNG first would load it, and hide it if that fails
+            image, repaired = self._load(frame, source)
+            orientation = _orientation(image)
         oriented = ImageOps.exif_transpose(image)
         if orientation >= 5:
             dpi_across, dpi_down = dpi_down, dpi_across
@@ -168,6 +228,31 @@ class ImageDocument:
             image_to_page=(width_points / plain.width, 0.0, 0.0, 0.0, height_points / plain.height, 0.0),
         )
         return plain, facts, repaired
+
+    def _load(self, frame: int, source: Image.Image) -> tuple[Image.Image, bool]:
+        """Decode, as far as the data goes. Returns the image and whether something is missing."""
+        self._last_decoded = frame
+        try:
+            source.load()
+            image = source.copy()
+            if self._format is Format.PNG:
+                _check_png_sums(self._file)
+            return image, False
+        except Exception as error:
+            self._image = None
+            is_cut_short = isinstance(error, OSError) and _reason_for(error, Reason.IMAGE_ERROR) is not (
+                Reason.IMAGE_ERROR
+            )
+            if not is_cut_short:
+                raise
+        ImageFile.LOAD_TRUNCATED_IMAGES = True
+        try:
+            source = self._frame(frame)
+            source.load()
+            return source.copy(), True
+        finally:
+            ImageFile.LOAD_TRUNCATED_IMAGES = False
+            self._image = None
 
 
 UNSTATED_DPI = (POINTS_PER_INCH, POINTS_PER_INCH)  # without a resolution a pixel counts as a point
@@ -202,20 +287,21 @@ def _orientation(image: Image.Image) -> int:
     return value if value in ORIENTATION_TURNS else 1
 
 
-def _load(image: Image.Image) -> tuple[Image.Image, bool]:
-    """Decode, as far as the data goes. Returns the image and whether something is missing."""
-    try:
-        image.load()
-        return image.copy(), False
-    except OSError as error:
-        if _reason_for(error, Reason.IMAGE_ERROR) is not Reason.TRUNCATED_FILE:
-            raise
-    ImageFile.LOAD_TRUNCATED_IMAGES = True
-    try:
-        image.load()
-        return image.copy(), True
-    finally:
-        ImageFile.LOAD_TRUNCATED_IMAGES = False
+def _check_png_sums(file: BinaryIO) -> None:
+    """Compare the sums of a PNG's image data, which Pillow passes over. Raises PageError: image_error."""
+    file.seek(len(PNG_SIGNATURE))
+    while len(head := file.read(8)) == 8:
+        remaining, kind = int.from_bytes(head[:4], "big"), head[4:]
+        if kind != b"IDAT":
+            file.seek(remaining + 4, os.SEEK_CUR)
+            continue
+        found = zlib.crc32(kind)
+        while remaining and (piece := file.read(min(remaining, SUM_PIECE_BYTES))):
+            found = zlib.crc32(piece, found)
+            remaining -= len(piece)
+        stated = file.read(4)
+        if len(stated) == 4 and int.from_bytes(stated, "big") != found:
+            raise PageError(Reason.IMAGE_ERROR, "the image data is damaged: its checksum is wrong")
 
 
 def _reason_for(error: Exception, otherwise: Reason) -> Reason:
