@@ -40,6 +40,9 @@ class DecodePolicy:
             raise ValueError(f"floor must be at least 1, not {self.floor}")
         if self.warmup_steps < 1:
             raise ValueError("warmup_steps must be at least 1: the last dense step seeds the first fixation")
+        layers = self.focal_layers
+        if layers is not None and (not layers or min(layers) < 0):
+            raise ValueError("focal_layers must name at least one layer, counted from 0")
         if self.pooling is not None and self.pooling not in POOLINGS:
             raise ValueError(f"unknown pooling {self.pooling!r}; known: {', '.join(POOLINGS)}")
 

@@ -1,12 +1,15 @@
 """The configuration of a run: TOML file, environment and flags become one frozen object with a hash.
 
-Precedence: flag > environment (`FASTOCR_…`) > file > default. The only module that reads the environment.
+Precedence: flag > environment (`FASTOCR_MODEL`, `FASTOCR_DECODE__KEPT_SHARE`) > file > default. The only
+module that reads the environment.
 The hash covers everything that can change a text, and nothing that only moves, prices or speeds up the work.
 """
 
 import hashlib
 import json
+import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fastocr_core.config import DecodePolicy, EngineLimits
 from pipeline.planner import ShardLimits
 from workers.rasterize import RasterLimits
-from workers.storage import StorageSettings, is_s3
+from workers.storage import S3_SCHEME, StorageSettings, is_s3
 
 ENVIRONMENT_PREFIX = "FASTOCR_"
 FOREIGN_VARIABLES = ("FASTOCR_CASES", "FASTOCR_TEST_")
 TEXT_KEYS = ("source", "model", "model_revision", "mode", "prompt", "limit")
 TEXT_SECTIONS = ("decode", "raster", "engine")
+LEAST_OBJECT_STORE_BYTES = 75 * 1024 * 1024  # Ray's own limit
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|(?:s3[an]?|gs|file|https?):/", re.IGNORECASE)
 NOT_TEXT_KEYS = ("raster.recycle_after_pages", "engine.token_budget", "engine.pages_ahead")
 
 
@@ -62,6 +67,13 @@ class ClusterSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.ray_address == "":
+            raise ValueError("ray_address must not be empty")
+        if self.object_store_bytes is not None and self.object_store_bytes < LEAST_OBJECT_STORE_BYTES:
+            raise ValueError(f"object_store_bytes must be at least {LEAST_OBJECT_STORE_BYTES}")
+        gpus = self.gpus_per_ocr_actor
+        if gpus is not None and not (0 <= gpus <= 1 or (math.isfinite(gpus) and gpus > 1 and gpus % 1 == 0)):
+            raise ValueError("gpus_per_ocr_actor must lie between 0 and 1, or be a whole number")
 
 
 class RunConfig(BaseModel):
@@ -142,7 +154,7 @@ def resolve(
     for origin, layer in layers:
         for key, value in layer.items():
             values[key] = value
-            origins[key] = origin if origin != "environment" else f"environment {_variable(key)}"
+            origins[key] = origin if origin != "environment" else f"environment {environment_variable(key)}"
     config = _build(values)
     return Resolved(config, {key: origins.get(key, "default") for key in flatten(config)})
 
@@ -174,8 +186,23 @@ def _build(values: dict[str, Any]) -> RunConfig:
 
 
 def normalised_location(location: str) -> str:
-    """S3 locations as they are; paths absolute, so that the same files are the same source from anywhere."""
-    return location if is_s3(location) else os.path.abspath(os.path.expanduser(location))
+    """S3 locations without closing slashes; paths absolute, so that the same files are the same source from
+    anywhere. Raises `ConfigError` for any other kind of address: it would be taken for a path.
+    """
+    if is_s3(location):
+        bucket, _, key = location.removeprefix(S3_SCHEME).partition("/")
+        if not bucket:
+            raise ConfigError(f"{location} names no bucket.")
+        return f"{S3_SCHEME}{bucket}/{key}".rstrip("/")
+    scheme = _SCHEME.match(location)
+    if scheme is not None:
+        raise ConfigError(
+            f"{location} is no location we know: write s3://bucket/prefix or a path "
+            f"(./{scheme[0]}… if a folder is really called so)."
+        )
+    if not location or "\0" in location:
+        raise ConfigError(f"{location!r} is no location: write s3://bucket/prefix or a path.")
+    return os.path.abspath(os.path.expanduser(location))
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -187,19 +214,22 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError(f"The configuration {file} is not valid TOML: {error}.") from error
 
 
-def _variable(key: str) -> str:
-    return ENVIRONMENT_PREFIX + key.upper().replace(".", "_")
+def environment_variable(key: str) -> str:
+    """Two underscores stand between section and name, since names have single ones."""
+    return ENVIRONMENT_PREFIX + key.upper().replace(".", "__")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """Values of `FASTOCR_…` variables by key; one we do not know is a typing mistake and refused."""
-    keys = {_variable(key): key for key in known_keys()}
+    keys = {environment_variable(key): key for key in known_keys()}
     values: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(FOREIGN_VARIABLES):
             continue
         if variable not in keys:
-            raise ConfigError(f"The environment variable {variable} names no setting; see `config show`.")
+            near = next((known for known in keys if known.replace("__", "_") == variable), None)
+            mend = f"write {near}" if near else "see `config show`"
+            raise ConfigError(f"The environment variable {variable} names no setting; {mend}.")
         values[keys[variable]] = _parsed(variable, text)
     return values
 

@@ -4,10 +4,12 @@ A link that refuses to replace stands in for `If-None-Match: *`. Temporary files
 a killed writer leaves nothing beside the published parts.
 """
 
+import errno
 import os
 import re
+import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +22,7 @@ from workers.storage import (
     StoredObject,
 )
 
+NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EBADF)
 TEMPORARY_FOLDER = Path("_work") / "tmp"
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _ESCAPED_BYTE = re.compile(r"%([89A-F][0-9A-F])")
@@ -35,19 +38,26 @@ class LocalStore(ObjectStore):
     def uri(self, key: str) -> str:
         return f"{self.root.rstrip('/')}/{key}"
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+    def list(
+        self, prefix: str = "", left_out: Callable[[str], object] | None = None
+    ) -> Iterator[StoredObject]:
         start = self._root / prefix.rpartition("/")[0]
         if not start.exists():
             if prefix:
                 return
             raise StorageMissing(f"There is no folder {self.root}.")
-        for folder, _, names in os.walk(start, onerror=_raise_walk_error):
-            for name in names:
+        for folder, folders, names in os.walk(start, onerror=_raise_walk_error):
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            for name in (*names, *links):
                 path = Path(folder, name)
                 key = _readable(str(path.relative_to(self._root)))
-                if key.startswith(prefix) and path.is_file():
-                    status = path.stat()
+                if not key.startswith(prefix):
+                    continue
+                status = _status(path)
+                if status is not None and stat.S_ISREG(status.st_mode):
                     yield StoredObject(self.uri(key), key, status.st_size, _etag(status))
+                elif left_out is not None and os.path.lexists(path):
+                    left_out(self.uri(key) + ("/" if status and stat.S_ISDIR(status.st_mode) else ""))
 
     def get(self, key: str, etag: str | None = None) -> bytes:
         try:
@@ -91,10 +101,9 @@ class LocalStore(ObjectStore):
         return True
 
     def find(self, key: str) -> StoredObject | None:
-        path = self._path(key)
-        if not path.is_file():
+        status = _status(self._path(key))
+        if status is None or not stat.S_ISREG(status.st_mode):
             return None
-        status = path.stat()
         return StoredObject(self.uri(key), key, status.st_size, _etag(status))
 
     def delete(self, key: str) -> None:
@@ -149,7 +158,20 @@ def _etag(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
+def _status(path: Path) -> os.stat_result | None:
+    """What a name leads to; None if it leads nowhere, be it that it vanished meanwhile."""
+    try:
+        return path.stat()
+    except OSError as error:
+        if error.errno in NOWHERE:
+            return None
+        raise _translated(error, str(path)) from error
+
+
 def _raise_walk_error(error: OSError) -> None:
+    """A folder that vanished while we walked holds nothing; one we may not read is an error."""
+    if isinstance(error, FileNotFoundError):
+        return
     raise _translated(error, str(error.filename)) from error
 
 

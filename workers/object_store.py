@@ -8,7 +8,7 @@ import functools
 import io
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NoReturn, cast
 
 from workers.local_store import LocalStore
@@ -116,13 +116,17 @@ class S3Store(ObjectStore):
     def uri(self, key: str) -> str:
         return f"{S3_SCHEME}{self._bucket}/{self._prefix}{key}"
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+    def list(
+        self, prefix: str = "", left_out: Callable[[str], object] | None = None
+    ) -> Iterator[StoredObject]:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._prefix + prefix, **self._payer
         )
         try:
             for page in pages:
                 for item in page.get("Contents", ()):
+                    if item["Key"].endswith("/") and not item["Size"]:
+                        continue  # consoles mark a folder so; it is no document
                     key = item["Key"].removeprefix(self._prefix)
                     yield StoredObject(self.uri(key), key, item["Size"], item["ETag"].strip('"'))
         except self._errors as error:

@@ -5,7 +5,8 @@ fulfil it. Keys are relative to the root of the store, exact, and never decoded 
 """
 
 import abc
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -66,6 +67,15 @@ class StorageSettings:
             )
         if self.max_attempts < 1:
             raise ValueError("max_attempts must be at least 1")
+        for name in ("connect_timeout_seconds", "read_timeout_seconds"):
+            seconds = getattr(self, name)
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise ValueError(f"{name} must be more than 0, not {seconds}")
+        if self.endpoint_url is not None and not self.endpoint_url.startswith(("http://", "https://")):
+            raise ValueError("endpoint_url must start with http:// or https://")
+        for name in ("region", "profile"):
+            if getattr(self, name) == "":
+                raise ValueError(f"{name} must not be empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +98,14 @@ class ObjectStore(abc.ABC):
         """Full location of a key."""
 
     @abc.abstractmethod
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """All objects whose key starts with `prefix`, at any depth, in no promised order."""
+    def list(
+        self, prefix: str = "", left_out: Callable[[str], object] | None = None
+    ) -> Iterator[StoredObject]:
+        """All objects whose key starts with `prefix`, at any depth, in no promised order.
+
+        `left_out` hears the location of whatever is there but is no object: links that lead nowhere, links to
+        folders (with a slash at the end), pipes and the like.
+        """
 
     @abc.abstractmethod
     def get(self, key: str, etag: str | None = None) -> bytes:

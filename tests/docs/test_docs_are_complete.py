@@ -1,5 +1,6 @@
 """The documents at the root name every command, setting, metric, outcome and reason."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import typer.main
 
 from pipeline.cli import application
-from pipeline.config import known_keys
+from pipeline.config import FOREIGN_VARIABLES, environment_variable, known_keys
 from workers.metrics import METRICS
 from workers.outcomes import DocumentOutcome, Outcome, Reason
 
@@ -60,3 +61,10 @@ def test_every_metric_is_described(name: str, documentation: str) -> None:
 @pytest.mark.parametrize("name", sorted({*Outcome, *DocumentOutcome, *Reason}))
 def test_every_outcome_and_reason_is_described(name: str, documentation: str) -> None:
     assert f"`{name}`" in documentation
+
+
+def test_every_environment_variable_in_the_documents_is_known(documentation: str) -> None:
+    named = set(re.findall(r"`(FASTOCR_[A-Z_]+)`", documentation))
+    variables = {environment_variable(key) for key in known_keys()}
+    assert "FASTOCR_DECODE__KEPT_SHARE" in named
+    assert [name for name in named - variables if not name.startswith(FOREIGN_VARIABLES)] == []

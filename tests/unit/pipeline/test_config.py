@@ -10,6 +10,7 @@ from pipeline.config import (
     config_hash,
     differing_keys,
     known_keys,
+    normalised_location,
     resolve,
     text_values,
 )
@@ -42,7 +43,7 @@ CHANGED = {
 def test_flags_beat_the_environment_beats_the_file_beats_defaults(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('model = "a"\nmode = "b"\nprompt = "c"\n[decode]\nkept_share = 0.5\n')
-    environment = {"FASTOCR_MODEL": "d", "FASTOCR_MODE": "e", "FASTOCR_DECODE_KEPT_SHARE": "0.25"}
+    environment = {"FASTOCR_MODEL": "d", "FASTOCR_MODE": "e", "FASTOCR_DECODE__KEPT_SHARE": "0.25"}
     resolved = resolve({**PLACES, "model": "f", "limit": None}, file, environment)
     config, origins = resolved.config, resolved.origins
     assert (config.model, config.mode, config.prompt, config.limit) == ("f", "e", "c", None)
@@ -56,7 +57,7 @@ def test_flags_beat_the_environment_beats_the_file_beats_defaults(tmp_path: Path
 
 
 def test_lists_in_the_environment_are_written_as_in_toml() -> None:
-    config = resolve(PLACES, environment={"FASTOCR_DECODE_FOCAL_LAYERS": "[2, 4]"}).config
+    config = resolve(PLACES, environment={"FASTOCR_DECODE__FOCAL_LAYERS": "[2, 4]"}).config
     assert config.decode.focal_layers == (2, 4)
 
 
@@ -100,11 +101,12 @@ def test_no_other_setting_changes_the_hash() -> None:
         ({}, {}, "modell = 'x'", "no setting 'modell'"),
         ({}, {}, "[decode]\nkept = 1", "no setting 'decode.kept'"),
         ({}, {"FASTOCR_MODELL": "x"}, "", "FASTOCR_MODELL names no setting"),
+        ({}, {"FASTOCR_DECODE_KEPT_SHARE": "0.1"}, "", "write FASTOCR_DECODE__KEPT_SHARE"),
         ({"decode.kept_share": 2.0}, {}, "", "kept_share must lie in"),
         ({"decode.name": "sparse"}, {}, "", "unknown decode policy"),
         ({"limit": 0}, {}, "", "'limit' is not valid"),
         ({}, {}, "model = ", "not valid TOML"),
-        ({}, {"FASTOCR_DECODE_FOCAL_LAYERS": "[1"}, "", "not a valid list"),
+        ({}, {"FASTOCR_DECODE__FOCAL_LAYERS": "[1"}, "", "not a valid list"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_sentence(
@@ -115,6 +117,62 @@ def test_what_cannot_work_is_refused_in_one_sentence(
     with pytest.raises(ConfigError, match=said) as caught:
         resolve({**PLACES, **flags}, file, environment)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("decode.focal_layers", []),
+        ("decode.focal_layers", [-1]),
+        ("cluster.gpus_per_ocr_actor", -1),
+        ("cluster.gpus_per_ocr_actor", 1.5),
+        ("cluster.gpus_per_ocr_actor", float("nan")),
+        ("cluster.gpus_per_ocr_actor", float("inf")),
+        ("cluster.object_store_bytes", -1),
+        ("cluster.object_store_bytes", 1000),
+        ("cluster.ocr_actors", 0),
+        ("cluster.ray_address", ""),
+        ("storage.connect_timeout_seconds", -1),
+        ("storage.connect_timeout_seconds", 0),
+        ("storage.read_timeout_seconds", float("nan")),
+        ("storage.read_timeout_seconds", float("inf")),
+        ("storage.max_attempts", 0),
+        ("storage.endpoint_url", "localhost:9000"),
+        ("storage.region", ""),
+        ("storage.profile", ""),
+    ],
+)
+def test_impossible_values_are_refused(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match="is not valid: .*" + key.partition(".")[2]):
+        resolve({**PLACES, key: value}, environment={})
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "gs://bucket/scans",
+        "S3://bucket/scans",
+        "file:///scans",
+        "https://host/scans",
+        "s3:/bucket",
+        "s3://",
+        "s3:///x",
+        "",
+    ],
+)
+@pytest.mark.parametrize("key", ["source", "target"])
+def test_addresses_that_are_neither_s3_nor_paths_are_refused(key: str, location: str) -> None:
+    with pytest.raises(ConfigError, match=r"location|bucket"):
+        resolve({**PLACES, key: location}, environment={})
+
+
+def test_a_closing_slash_makes_no_other_source() -> None:
+    plain = resolve(PLACES, environment={}).config
+    slashed = resolve({"source": "s3://bucket/scans/", "target": "s3://bucket/out//"}, environment={}).config
+    assert (slashed.source, slashed.target) == (plain.source, plain.target)
+    assert config_hash(slashed) == config_hash(plain)
+    assert normalised_location("s3://bucket/") == "s3://bucket"
+    assert normalised_location("s3://bucket//odd//key") == "s3://bucket//odd//key"
 
 
 def test_paths_are_the_same_source_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
