@@ -31,11 +31,11 @@ from pipeline.manifest import (
 )
 from pipeline.progress import Observer
 from pipeline.resume import RemainingWork, find_progress, remaining_work
-from pipeline.source import list_source, refuse_nested
+from pipeline.source import Listing, left_out_note, list_source, refuse_nested
 from workers.job import ReadJob, vision_of
-from workers.layout import ATTEMPTS_FOLDER
+from workers.layout import ATTEMPTS_FOLDER, RUN_KEY, WORK_FOLDER
 from workers.manifest_reader import ManifestReader
-from workers.object_store import ObjectStore, StoredObject, open_store
+from workers.object_store import ObjectStore, StorageError, StoredObject, open_store
 from workers.rasterize_shard import RasterizeShards
 from workers.recognize import RecognizeShards, ShardDone
 
@@ -43,27 +43,32 @@ SURVEY_TASKS_AHEAD = 2
 
 
 def execute(config: RunConfig, observer: Observer) -> None:
-    """Bring the target to completion from wherever it stands; returns at once if it is complete.
+    """Bring the target to completion from wherever it stands; reads nothing if it is complete.
 
+    What can be asked for wrongly is checked before the target is claimed, so that a slip does not spoil it.
     Raises `ConfigError`, `StorageError`, `CommitError` or `LedgerError`; documents and pages that cannot be
     read are rows, not errors.
     """
     refuse_nested(config.source, config.target)
     config = _with_revision(config)
     store = open_store(config.target, config.storage)
+    listing = None if store.exists(RUN_KEY) else list_source(config.source, config.storage)
     run_id = claim_target(store, config)
     if is_complete(store):
         observer.note("The target is complete; nothing is left to do.")
+        _report_newcomers(config, store, observer, source_needed=False)
+        store.delete_below(WORK_FOLDER)  # a late or killed driver may have left some
         return
     if not is_frozen(store):
-        objects = list_source(config.source, config.storage)
+        objects = _noted(listing or list_source(config.source, config.storage), observer).objects
         observer.note(f"{len(objects)} objects found; opening each once to count its pages.")
         with ray_session(config.cluster):
             survey(config, store, objects, observer)
             read(config, run_id, store, observer)
     else:
-        _report_newcomers(config, store, observer)
-        if _remaining(store).shards_to_read:
+        left = _remaining(store).shards_to_read
+        _report_newcomers(config, store, observer, source_needed=bool(left))
+        if left:
             with ray_session(config.cluster):
                 read(config, run_id, store, observer)
     finish(store, observer)
@@ -192,10 +197,12 @@ def _job(config: RunConfig, run_id: str, store: ObjectStore, widths: Widths) -> 
 def _with_revision(config: RunConfig) -> RunConfig:
     """Check the model, and pin the weights it has now: they can change every text, so the target belongs to them."""
     try:
-        vision_of(config.model, config.mode)
+        vision = vision_of(config.model, config.mode)
         found = model_revision(config.model)
     except (ValueError, FileNotFoundError) as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from error
+    if config.prompt is not None and not vision.takes_prompt:
+        raise ConfigError(f"Model {config.model} takes no prompt; leave it out.")
     if config.model_revision not in (None, found):
         raise ConfigError(f"Model {config.model} is at revision {found}, not {config.model_revision}.")
     return config.model_copy(update={"model_revision": found})
@@ -211,11 +218,33 @@ def _pages_left(manifest: ManifestReader, work: RemainingWork) -> int:
     return sum(manifest.shards[index].page_count for index in work.shards_to_read)
 
 
-def _report_newcomers(config: RunConfig, store: ObjectStore, observer: Observer) -> None:
-    """Objects that appeared after the survey are reported and not read: the manifest is frozen."""
-    known = {document.source_uri for document in ManifestReader(store).documents()}
+def _noted(listing: Listing, observer: Observer) -> Listing:
+    remark = left_out_note(listing)
+    if remark is not None:
+        observer.note(remark)
+    return listing
+
+
+def _report_newcomers(
+    config: RunConfig, store: ObjectStore, observer: Observer, *, source_needed: bool
+) -> None:
+    """Objects that appeared after the survey are reported and not read: the manifest is frozen.
+
+    A source that is gone is an error only while pages are left to read from it.
+    """
     if config.limit is not None:
         return
-    new = sum(1 for stored in list_source(config.source, config.storage) if stored.uri not in known)
+    try:
+        listing = _noted(list_source(config.source, config.storage), observer)
+    except StorageError as error:
+        if source_needed:
+            raise
+        observer.note(f"Whether the source has grown since cannot be told: {error}")
+        return
+    known = {document.source_uri for document in ManifestReader(store).documents()}
+    new = [stored.uri for stored in listing.objects if stored.uri not in known]
     if new:
-        observer.note(f"{new} objects appeared since the survey; they are not part of this run.")
+        observer.note(
+            f"{len(new)} objects appeared since the survey, the first is {new[0]}; they are not part of this "
+            "run. Give another target to read them."
+        )

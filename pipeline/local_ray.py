@@ -69,6 +69,7 @@ def _start_local(settings: ClusterSettings, folder: Path) -> None:
         try:
             with _silent_stderr():
                 ray.init(
+                    address="local",  # whatever RAY_ADDRESS says: to join a cluster is a setting of ours
                     num_cpus=settings.local_cpus,
                     object_store_memory=settings.object_store_bytes or _object_store_bytes(),
                     include_dashboard=False,

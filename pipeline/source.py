@@ -5,10 +5,23 @@ What exists under exactly that name is taken first, so that names with `[` or `*
 """
 
 import glob
+import os
 import re
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pipeline.config import ConfigError
+from workers.layout import (
+    METRICS_FOLDER,
+    RUN_KEY,
+    SUCCESS_KEY,
+    SURVEY_KEY,
+    attempt_key,
+    documents_key,
+    manifest_key,
+    part_key,
+    staged_key,
+)
 from workers.object_store import (
     StorageMissing,
     StorageSettings,
@@ -19,27 +32,75 @@ from workers.object_store import (
 )
 
 _TOKENS = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]]*\]")
+WRITTEN_KEYS = (
+    RUN_KEY,
+    SUCCESS_KEY,
+    SURVEY_KEY,
+    manifest_key("pages"),
+    part_key(0),
+    documents_key(0),
+    f"{METRICS_FOLDER}read.parquet",
+    staged_key(0),
+    attempt_key(0, "attempt"),
+)
 
 
-def list_source(source: str, storage: StorageSettings) -> list[StoredObject]:
-    """All objects of a source, sorted by location. Raises `StorageError`, also when there are none."""
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a source holds: objects sorted by location, and locations that are there but can hold no document
+    (links that lead nowhere, links to folders, pipes).
+    """
+
+    objects: tuple[StoredObject, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def list_source(source: str, storage: StorageSettings) -> Listing:
+    """All objects of a source. Raises `StorageError`, also when there are none."""
     root, key = split_uri(source)
-    single = open_store(root, storage).find(key) if key else None
-    if single is not None:
-        return [single]
+    single = open_store(root, storage).find(key) if key and not key.endswith("/") else None
+    if single is not None and (single.bytes or not is_s3(source)):
+        return Listing((single,))
+    left_out: list[str] = []
     try:
-        found = list(open_store(source, storage).list())
+        found = list(open_store(source, storage).list(left_out=left_out.append))
     except StorageMissing:
         if not glob.has_magic(source) or is_s3(source):
             raise
         found = []
     if not found and glob.has_magic(source):
         matches = glob_pattern(source).fullmatch
-        listed = open_store(fixed_part(source), storage).list()
+        beside: list[str] = []
+        listed = open_store(fixed_part(source), storage).list(left_out=beside.append)
         found = [stored for stored in listed if matches(stored.uri)]
+        left_out = [location for location in beside if matches(location) or _leads_on(source, location)]
+    if not found and single is not None:
+        found = [single]  # an empty object beside which there is no folder of that name
     if not found:
-        raise StorageMissing(f"There is nothing to read at {source}.")
-    return sorted(found, key=lambda stored: stored.uri)
+        beyond = f" ({_left_out_phrase(left_out)})" if left_out else ""
+        raise StorageMissing(f"There is nothing to read at {source}{beyond}.")
+    return Listing(tuple(sorted(found, key=lambda stored: stored.uri)), tuple(sorted(left_out)))
+
+
+def left_out_note(listing: Listing) -> str | None:
+    """A remark on what was left out, if anything was."""
+    if not listing.left_out:
+        return None
+    return f"Left out: {_left_out_phrase(listing.left_out)}; links to folders are not followed."
+
+
+def _left_out_phrase(left_out: Sequence[str]) -> str:
+    return f"{len(left_out)} links or special files that are no documents, the first is {left_out[0].rstrip('/')}"
+
+
+def _leads_on(pattern: str, location: str) -> bool:
+    """Whether a link to a folder stands where the pattern would go on into that folder."""
+    parts = pattern.split("/")
+    head = parts[: location.count("/")]
+    if not location.endswith("/"):
+        return False
+    goes_on = len(parts) > len(head) and glob_pattern("/".join(head)).fullmatch(location[:-1])
+    return bool(goes_on) or any("**" in part for part in head)
 
 
 def fixed_part(source: str) -> str:
@@ -68,9 +129,35 @@ def _token_expression(token: str) -> str:
 
 
 def refuse_nested(source: str, target: str) -> None:
-    """A target inside its source would be read as input by the next run; raises `ConfigError`."""
-    folder = fixed_part(source)
-    if is_s3(source) != is_s3(target) or (not is_s3(source) and Path(source).is_file()):
+    """What a run writes must be nothing that its source would take for a document; raises `ConfigError`."""
+    if is_s3(source) != is_s3(target) or (not is_s3(source) and os.path.isfile(source)):
         return
-    if f"{target.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/"):
-        raise ConfigError(f"The target {target} lies inside the source {source}; choose a target beside it.")
+    takes = _taken_by(source)
+    if any(takes(f"{target.rstrip('/')}/{key}") for key in WRITTEN_KEYS):
+        raise ConfigError(
+            f"The target {target} lies inside the source {source}, which would take it for documents; "
+            "choose a target beside it."
+        )
+
+
+def _taken_by(source: str) -> Callable[[str], bool]:
+    """Whether the source would list a location, links in either path followed."""
+    real = _unchanged if is_s3(source) else os.path.realpath
+    inside = f"{real(source).rstrip('/')}/"
+    if not glob.has_magic(source) or (not is_s3(source) and os.path.isdir(source)):
+        return lambda location: real(location).startswith(inside)
+    base = fixed_part(source).rstrip("/")
+    real_base = real(base or "/").rstrip("/")
+    matches = glob_pattern(source).fullmatch
+
+    def takes(location: str) -> bool:
+        found = real(location)
+        if found.startswith(inside):
+            return True
+        return found.startswith(f"{real_base}/") and bool(matches(base + found.removeprefix(real_base)))
+
+    return takes
+
+
+def _unchanged(location: str) -> str:
+    return location

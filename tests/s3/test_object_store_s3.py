@@ -8,8 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.source import list_source
+from pipeline.stored import read_table
 from workers.object_store import (
     StorageChanged,
+    StorageDamaged,
     StorageDenied,
     StorageMissing,
     StorageSettings,
@@ -127,3 +130,49 @@ def test_errors_say_what_is_wrong(
     )
     with pytest.raises(StorageUnreachable, match="cannot be reached"):
         open_store(s3_bucket, nobody).get("nothing")
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_closing_slash_names_the_folder_and_markers_of_folders_are_no_documents(
+    s3_bucket: str, s3_settings: StorageSettings, slash: str
+) -> None:
+    bucket = open_store(s3_bucket, s3_settings)
+    for marker in ("scans", "scans/", "scans/old/", "scans/old/deep/"):
+        bucket.put(marker, b"")
+    bucket.put("scans/one.pdf", b"x")
+    bucket.put("scans/old/two.pdf", b"y")
+    bucket.put("scans-old/three.pdf", b"z")
+    expected = [f"{s3_bucket}/scans/old/two.pdf", f"{s3_bucket}/scans/one.pdf"]
+    listing = list_source(f"{s3_bucket}/scans{slash}", s3_settings)
+    assert [stored.uri for stored in listing.objects] == expected
+    assert listing.left_out == ()
+    everything = [stored.uri for stored in list_source(f"{s3_bucket}/**/*.pdf", s3_settings).objects]
+    assert everything == sorted([*expected, f"{s3_bucket}/scans-old/three.pdf"])
+    (single,) = list_source(f"{s3_bucket}/scans/one.pdf", s3_settings).objects
+    assert single.uri == f"{s3_bucket}/scans/one.pdf"
+
+
+def test_an_empty_object_alone_is_read_and_a_marker_alone_is_nothing(
+    s3_bucket: str, s3_settings: StorageSettings
+) -> None:
+    bucket = open_store(s3_bucket, s3_settings)
+    bucket.put("empty.pdf", b"")
+    bucket.put("folder/", b"")
+    (single,) = list_source(f"{s3_bucket}/empty.pdf", s3_settings).objects
+    assert single.bytes == 0
+    for source in (f"{s3_bucket}/folder", f"{s3_bucket}/folder/"):
+        with pytest.raises(StorageMissing, match="nothing to read"):
+            list_source(source, s3_settings)
+
+
+def test_a_damaged_table_is_named(s3_bucket: str, s3_settings: StorageSettings) -> None:
+    store = open_store(s3_bucket, s3_settings)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"number": list(range(10_000))}), sink)
+    data = sink.getvalue().to_pybytes()
+    store.put("table", data)
+    assert read_table(store, "table", ["number"]).num_rows == 10_000
+    for damaged in (b"", data[:-100], data[: len(data) // 2]):
+        store.put("table", damaged)
+        with pytest.raises(StorageDamaged, match=f"{s3_bucket}/table is damaged"):
+            read_table(store, "table")

@@ -1,11 +1,12 @@
 """What SOURCE finds, in which order, and what it never touches."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from pipeline.config import ConfigError
-from pipeline.source import fixed_part, glob_pattern, list_source, refuse_nested
+from pipeline.source import fixed_part, glob_pattern, left_out_note, list_source, refuse_nested
 from workers.object_store import StorageMissing, StorageSettings
 
 FILES = ["a.pdf", "b.PDF", "b/c.pdf", "b/d/e.tif", "b/odd [1]*.pdf", "ü #+%41 .png"]
@@ -35,7 +36,9 @@ def archive(tmp_path: Path) -> Path:
 )
 def test_files_folders_and_globs(archive: Path, source: str, expected: list[str]) -> None:
     place = f"{archive}/{source}".rstrip("/")
-    found = [str(Path(stored.uri).relative_to(archive)) for stored in list_source(place, StorageSettings())]
+    found = [
+        str(Path(stored.uri).relative_to(archive)) for stored in list_source(place, StorageSettings()).objects
+    ]
     assert found == expected
 
 
@@ -47,7 +50,7 @@ def test_nothing_to_read_is_an_error(archive: Path) -> None:
 
 def test_names_that_are_not_utf8_are_listed_and_read(tmp_path: Path) -> None:
     (tmp_path / b"caf\xe9.pdf".decode("utf-8", "surrogateescape")).write_bytes(b"latin")
-    (stored,) = list_source(str(tmp_path), StorageSettings())
+    (stored,) = list_source(str(tmp_path), StorageSettings()).objects
     assert stored.uri == f"{tmp_path}/caf%E9.pdf"
     from workers.fetch import fetch
 
@@ -69,3 +72,73 @@ def test_a_target_inside_its_source_is_refused(archive: Path) -> None:
     refuse_nested(str(archive), f"{archive}-out")
     refuse_nested(f"{archive}/a.pdf", f"{archive}/out")
     refuse_nested("s3://bucket/in", str(archive))
+
+
+@pytest.mark.parametrize("pattern", ["**", "*/*", "**/*.parquet", "out/*", "o*/pages/*", "**/*"])
+def test_a_glob_that_would_take_what_the_run_writes_is_refused(archive: Path, pattern: str) -> None:
+    with pytest.raises(ConfigError, match="choose a target beside it"):
+        refuse_nested(f"{archive}/{pattern}", f"{archive}/out")
+
+
+@pytest.mark.parametrize("pattern", ["*.pdf", "**/*.pdf", "*", "b/*", "[ab]*/*.tif"])
+def test_a_glob_that_takes_nothing_of_the_target_may_lie_above_it(archive: Path, pattern: str) -> None:
+    refuse_nested(f"{archive}/{pattern}", f"{archive}/out")
+
+
+def test_a_folder_named_like_a_pattern_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "scans[1]").mkdir()
+    refuse_nested(f"{tmp_path}/scans[1]", f"{tmp_path}/out")
+    with pytest.raises(ConfigError):
+        refuse_nested(f"{tmp_path}/scans[1]", f"{tmp_path}/scans[1]/out")
+
+
+def test_links_do_not_hide_that_the_target_lies_inside_its_source(archive: Path, tmp_path: Path) -> None:
+    link = tmp_path.with_name(f"{tmp_path.name}-link")
+    link.symlink_to(archive)
+    for source, target in (
+        (str(link), f"{archive}/out"),
+        (str(archive), f"{link}/out"),
+        (f"{link}/**", f"{archive}/out"),
+        (f"{archive}/*/*", f"{link}/out"),
+    ):
+        with pytest.raises(ConfigError):
+            refuse_nested(source, target)
+
+
+def test_a_source_inside_its_target_is_refused_where_the_run_writes(archive: Path) -> None:
+    with pytest.raises(ConfigError):
+        refuse_nested(f"{archive}/pages", str(archive))
+    refuse_nested(f"{archive}/b", str(archive))
+    with pytest.raises(ConfigError):
+        refuse_nested("s3://bucket/in", "s3://bucket/in/out")
+    with pytest.raises(ConfigError):
+        refuse_nested("s3://bucket/in/**", "s3://bucket/in/out")
+    refuse_nested("s3://bucket/in/*.pdf", "s3://bucket/in/out")
+    refuse_nested("s3://bucket/in", "s3://bucket/in-out")
+
+
+def test_what_can_be_no_document_is_left_out_and_counted(archive: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path.with_name(f"{tmp_path.name}-elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / "z.pdf").write_bytes(b"x")
+    (archive / "dangling.pdf").symlink_to(archive / "nowhere.pdf")
+    (archive / "folder").symlink_to(elsewhere)
+    (archive / "good.pdf").symlink_to(elsewhere / "z.pdf")
+    os.mkfifo(archive / "pipe")
+    listing = list_source(str(archive), StorageSettings())
+    assert sorted(stored.key for stored in listing.objects) == sorted([*FILES, "good.pdf"])
+    assert [Path(place).name for place in listing.left_out] == ["dangling.pdf", "folder", "pipe"]
+    assert "3 links or special files" in (left_out_note(listing) or "")
+    for pattern, expected in (
+        ("*.pdf", ["dangling.pdf"]),
+        ("**/*.pdf", ["dangling.pdf", "folder"]),
+        ("f*/*.pdf", []),
+        ("[bf]*/*.pdf", ["folder"]),
+    ):
+        if pattern == "f*/*.pdf":
+            with pytest.raises(StorageMissing, match="1 links or special files"):
+                list_source(f"{archive}/{pattern}", StorageSettings())
+            continue
+        found = list_source(f"{archive}/{pattern}", StorageSettings()).left_out
+        assert [Path(place).name for place in found] == expected
+    assert left_out_note(list_source(f"{archive}/b", StorageSettings())) is None
