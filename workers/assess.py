@@ -29,7 +29,7 @@ def assess(page_text: PageText, package: PagePackage) -> Assessment:
     """Judge a page that was read.
 
     Flags: loop, token_limit, low_confidence, unsteady (a stretch of low confidence), no_text (marks on the
-    page, nothing read), cut_short (part of the page is missing from the file), repaired.
+    page or content missing from it, and nothing read), cut_short (part of the page is missing from the file), repaired.
     """
     if page_text.finish_reason == "error":
         detail = (page_text.error or "the model failed")[:MAX_ERROR_CHARACTERS]
@@ -37,7 +37,8 @@ def assess(page_text: PageText, package: PagePackage) -> Assessment:
     doubts = _doubts(page_text, package)
     notes = _notes(package)
     if doubts:
-        reason = {"loop": Reason.LOOP, "token_limit": Reason.TOKEN_LIMIT}.get(doubts[0])
+        reasons = {"loop": Reason.LOOP, "token_limit": Reason.TOKEN_LIMIT}
+        reason = reasons.get(doubts[0], _file_reason(package))
         sparse = page_text.kept_share < 1.0
         return Assessment(Outcome.FLAGGED, reason, (*doubts, *notes), wants_dense_pass=sparse)
     if not page_text.text.strip():
@@ -47,7 +48,9 @@ def assess(page_text: PageText, package: PagePackage) -> Assessment:
 
 
 def assess_blank(package: PagePackage) -> Assessment:
-    """The verdict on a page that shows no writing and was not read."""
+    """The verdict on a page that shows no writing and was not read; never blank if some of it is missing."""
+    if package.may_lack_content:
+        return Assessment(Outcome.FLAGGED, _file_reason(package), ("no_text", *_notes(package)))
     return Assessment(Outcome.OK_BLANK, _file_reason(package), _notes(package))
 
 
@@ -61,7 +64,7 @@ def _doubts(page_text: PageText, package: PagePackage) -> list[str]:
         doubts.append("low_confidence")
     elif page_text.min_logprob_window < LOW_WINDOW_LOGPROB:
         doubts.append("unsteady")
-    if not page_text.text.strip() and package.blank.words > 0:
+    if not page_text.text.strip() and (package.blank.words > 0 or package.may_lack_content):
         doubts.append("no_text")
     return doubts
 

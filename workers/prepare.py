@@ -10,6 +10,7 @@ from workers.blankness import BlankEvidence, is_blank
 from workers.raster_protocol import TRUNCATION_NOTE, Affine
 from workers.rasterize import RasterPage
 
+ERROR_WORDS = ("error", "may not be correct")  # as the libraries say it
 NO_TURN = 0  # pages are read as the document shows them
 
 
@@ -41,6 +42,16 @@ class PagePackage:
     def is_cut_short(self) -> bool:
         """Whether part of the page is missing from the file."""
         return TRUNCATION_NOTE in self.warnings
+
+    @property
+    def may_lack_content(self) -> bool:
+        """Whether drawing met errors, so that something of the page may not be seen."""
+        return self.is_cut_short or any(word in text for text in self.warnings for word in ERROR_WORDS)
+
+    @property
+    def is_blank_for_sure(self) -> bool:
+        """Whether the page need not be read: all of it was seen, and it shows no writing."""
+        return self.blank.is_blank and not self.may_lack_content
 
 
 def prepare_page(raster: RasterPage, vision: ModelVision) -> PagePackage:

@@ -16,7 +16,7 @@ import pymupdf
 from PIL import Image
 
 from workers.outcomes import Reason
-from workers.raster_image import ImageDocument
+from workers.raster_image import ImageDocument, with_paper_for_missing
 from workers.raster_plan import (
     POINTS_PER_INCH,
     PlacedImage,
@@ -24,7 +24,7 @@ from workers.raster_plan import (
     is_honest_scan,
     render_dpi,
 )
-from workers.raster_protocol import ImageFacts, PageError, PageFacts
+from workers.raster_protocol import TRUNCATION_NOTE, ImageFacts, PageError, PageFacts
 from workers.raster_service import OpenDocument, limit_process, resident_bytes, serve
 from workers.sniff import Format
 
@@ -33,6 +33,7 @@ LIFT_SHARE_OF_MEMORY = 0.3
 CACHE_SHARE_OF_MEMORY = 0.15
 MEMORY_WORDS = ("malloc", "memory", "too large", "overly large", "out of range")
 TAIL_BYTES = 2048
+LOSS_WORDS = ("premature end", "padding truncated", "read error", "zlib error", "unknown filter")
 INVISIBLE = "ignore-text"
 TURNS = {(1, 0): 0, (0, 1): 90, (-1, 0): 180, (0, -1): 270}  # direction of the image's x axis on the page
 CLOCKWISE = {
@@ -130,7 +131,7 @@ class PdfDocument:
         """Draw a page, or lift the one image it consists of.
 
         Returns facts, pixels, warnings, repaired. Raises PageError: corrupt if the page cannot be loaded,
-        too_large at the memory limit, else render_error.
+        too_large at the memory limit, else render_error. Data that ends early makes a page repaired.
         """
         _take_messages()
         try:
@@ -149,7 +150,11 @@ class PdfDocument:
         finally:
             del page
             self._spare_memory()
-        return facts, pixels, _take_messages(), self.repaired
+        noted = _take_messages()
+        if not any(word in message for message in noted for word in LOSS_WORDS):
+            return facts, pixels, noted, self.repaired
+        image = Image.frombytes(facts.mode, (facts.width, facts.height), pixels)
+        return facts, with_paper_for_missing(image).tobytes(), [TRUNCATION_NOTE, *noted], True
 
     def _draw(self, page: Any, width: float, height: float, wanted_dpi: int) -> tuple[ImageFacts, bytes]:
         images: list[dict[str, Any]] = []

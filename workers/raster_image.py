@@ -8,7 +8,7 @@ import warnings as python_warnings
 import zlib
 from typing import BinaryIO
 
-from PIL import Image, ImageFile, ImageOps
+from PIL import Image, ImageChops, ImageFile, ImageOps, ImageStat
 
 from fastocr_core.vision.modes import to_grey_or_rgb
 from workers.outcomes import Reason
@@ -204,6 +204,8 @@ class ImageDocument:
         if orientation >= 5:
             dpi_across, dpi_down = dpi_down, dpi_across
         plain = to_grey_or_rgb(oriented)
+        if repaired:
+            plain = with_paper_for_missing(plain)
         (width, height), dpi = _square_size(*plain.size, (dpi_across, dpi_down))
         width_points, height_points = width * 72.0 / dpi, height * 72.0 / dpi
         known = (dpi_across, dpi_down) != UNSTATED_DPI and is_honest_resolution(dpi)
@@ -285,6 +287,26 @@ def _orientation(image: Image.Image) -> int:
     except Exception:  # broken metadata must not cost the picture
         return 1
     return value if value in ORIENTATION_TURNS else 1
+
+
+def with_paper_for_missing(image: Image.Image) -> Image.Image:
+    """An L or RGB image whose even strips along the edges are given the tone of the paper.
+
+    Where data is missing decoders leave black or grey, which would pass for ink, or for a dark page.
+    """
+    for corner in ((image.width - 1, image.height - 1), (0, 0)):
+        colour = image.getpixel(corner)
+        box = ImageChops.difference(image, Image.new(image.mode, image.size, colour)).getbbox()
+        if box is None:
+            return Image.new(image.mode, image.size, "white")
+        present = image.crop(box)
+        tones = tuple(
+            ImageStat.Stat(band).median[0]  # most of a page is paper
+            for band in present.split()
+        )
+        image = Image.new(image.mode, image.size, tones if len(tones) > 1 else tones[0])
+        image.paste(present, box)
+    return image
 
 
 def _check_png_sums(file: BinaryIO) -> None:

@@ -102,7 +102,7 @@ class RecognizeShards:
         if page.package is None:
             failure = page.failure or PageFailure(Reason.RENDER_ERROR, "no image was made of this page")
             return failed_page_row(page.expected, failure.reason, failure.detail, self._reader, cost)
-        if page.package.blank.is_blank:
+        if page.package.is_blank_for_sure:
             return assemble(page.expected, page.package, None, None, self._reader, cost)
         future = self._engine.submit(page.package.prepared, self._job.prompt)
         page_text = await asyncio.wrap_future(future)

@@ -2,14 +2,18 @@
 
 import io
 import struct
+import zlib
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from fastocr_core.vision import model_vision
+from workers.assess import assess_blank
 from workers.inspect_document import inspect
-from workers.outcomes import Reason
+from workers.outcomes import Outcome, Reason
+from workers.prepare import prepare_page
 from workers.rasterize import PageFailure, Rasterizer, RasterPage
 
 COMPRESSION_TAG = 259
@@ -140,3 +144,75 @@ def test_big_tiff_frames_are_pages(rasterizer: Rasterizer) -> None:
     first, second = (page for page in pages if isinstance(page, RasterPage))
     assert first.image.tobytes() == _sheet(1).tobytes()
     assert second.image.tobytes() == _sheet(2).tobytes()
+
+
+@pytest.mark.parametrize("pillow_format", ["JPEG", "PNG", "BMP"])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize("tone", [255, 225])
+def test_a_page_cut_off_above_its_text_is_never_blank(
+    pillow_format: str, mode: str, tone: int, rasterizer: Rasterizer
+) -> None:
+    noise = np.random.default_rng(3).integers(tone - 8, tone + 1, (800, 600), np.uint8)
+    data = _saved(Image.fromarray(noise).convert(mode), pillow_format)
+    assert inspect(data[: len(data) // 3], rasterizer.limits, 150, rasterizer).reason is None
+    page = rasterizer.page(0, 150)
+    assert isinstance(page, RasterPage)
+    package = prepare_page(page, model_vision("mini"))
+    assert np.percentile(np.asarray(page.image.convert("L")), 2) > tone - 30, "missing rows look like paper"
+    assert package.is_cut_short
+    assert package.repaired
+    assert not package.is_blank_for_sure
+    verdict = assess_blank(package)
+    assert (verdict.outcome, verdict.reason) == (Outcome.FLAGGED, Reason.TRUNCATED_FILE)
+    assert verdict.flags == ("no_text", "cut_short", "repaired")
+
+
+def _pdf_with_image_stream(stream: bytes, filter_name: str) -> bytes:
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 400]/Contents 4 0 R/Resources<</XObject<</I 5 0 R>>>>>>",
+        b"<</Length 25>>stream\n300 0 0 400 0 0 cm /I Do \nendstream",
+        b"<</Type/XObject/Subtype/Image/Width 600/Height 800/BitsPerComponent 8/ColorSpace/DeviceGray"
+        b"/Filter/%s/Length %d>>stream\n%s\nendstream" % (filter_name.encode(), len(stream), stream),
+    ]
+    body, positions = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        positions.append(len(body))
+        body += b"%d 0 obj%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % position for position in positions)
+    return (
+        body
+        + b"xref\n0 6\n0000000000 65535 f \n%strailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n"
+        % (
+            table,
+            len(body),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "filter_name", ["FlateDecode", "DCTDecode", "JPXDecode", "JBIG2Decode", "CCITTFaxDecode", "X"]
+)
+def test_a_scan_in_a_pdf_that_ends_early_is_never_blank(filter_name: str, rasterizer: Rasterizer) -> None:
+    noise = np.random.default_rng(3).integers(248, 256, (800, 600), np.uint8)
+    stream = (
+        _saved(Image.fromarray(noise), "JPEG")
+        if filter_name == "DCTDecode"
+        else zlib.compress(noise.tobytes())
+    )
+    whole = inspect(_pdf_with_image_stream(stream, filter_name), rasterizer.limits, 150, rasterizer)
+    if filter_name in ("FlateDecode", "DCTDecode"):
+        page = rasterizer.page(0, 150)
+        assert isinstance(page, RasterPage)
+        assert prepare_page(page, model_vision("mini")).is_blank_for_sure
+    assert whole.reason is None
+    inspect(
+        _pdf_with_image_stream(stream[: len(stream) // 3], filter_name), rasterizer.limits, 150, rasterizer
+    )
+    page = rasterizer.page(0, 150)
+    assert isinstance(page, RasterPage)
+    package = prepare_page(page, model_vision("mini"))
+    assert package.may_lack_content
+    assert not package.is_blank_for_sure
+    assert assess_blank(package).outcome is Outcome.FLAGGED

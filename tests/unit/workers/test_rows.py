@@ -70,6 +70,7 @@ PACKAGE = PagePackage(
     warnings=("a remark",),
     repaired=False,
 )
+NO_MARKS = BlankEvidence(True, 0, 0, 24)
 TEXT = PageText(
     text="Hello",
     format="text",
@@ -165,13 +166,29 @@ def test_maps_compose_in_order() -> None:
         ({"text": " "}, PACKAGE, Outcome.FLAGGED, None, ("no_text",), True),
         (
             {"text": ""},
-            replace(PACKAGE, blank=BlankEvidence(False, 0, 1, 24)),
+            replace(PACKAGE, blank=NO_MARKS),
             Outcome.OK_BLANK,
             None,
             (),
             False,
         ),
         ({}, replace(PACKAGE, repaired=True), Outcome.OK_REPAIRED, None, ("repaired",), False),
+        (
+            {"text": ""},
+            replace(PACKAGE, blank=NO_MARKS, repaired=True, warnings=(TRUNCATION_NOTE,)),
+            Outcome.FLAGGED,
+            Reason.TRUNCATED_FILE,
+            ("no_text", "cut_short", "repaired"),
+            True,
+        ),
+        (
+            {"text": ""},
+            replace(PACKAGE, blank=NO_MARKS, warnings=("library error: no image",)),
+            Outcome.FLAGGED,
+            None,
+            ("no_text",),
+            True,
+        ),
         (
             {},
             replace(PACKAGE, repaired=True, warnings=(TRUNCATION_NOTE,)),
