@@ -54,7 +54,10 @@ def test_an_archive_becomes_parquet_and_shards_are_staged_while_others_are_read(
     assert "decode.kept_share, decode.name" in other.output()
 
 
-def test_two_drivers_at_once_on_one_cpu_each_write_every_page_once(tmp_path: Path) -> None:
+def test_two_drivers_at_once_on_one_cpu_each_write_every_page_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # a cluster elsewhere is no business of a local run
     source, target = tmp_path / "archive", tmp_path / "out"
     make_archive(source, documents=2, pages=6)
     config = write_config(tmp_path / "run.toml", cpus=1, shard_pages=2, part_pages=4)

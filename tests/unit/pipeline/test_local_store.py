@@ -1,8 +1,12 @@
 """A folder keeps the promises of an object store: whole objects, one winner, no way out."""
 
+import os
+import shutil
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +75,38 @@ def test_a_folder_of_work_is_removed_with_its_folders(store: LocalStore) -> None
     assert store.delete_below("_work/") == 1
     assert not Path(store.root, "_work").exists()
     assert [stored.key for stored in store.list()] == ["pages/part"]
+
+
+def test_what_vanishes_while_it_is_listed_is_simply_not_there(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("_work/a/1", "_work/b/2", "_work/c/3"):
+        store.put(key, b"")
+    walk = os.walk
+
+    def walk_beside_another_driver(*args: Any, **settings: Any) -> Iterator[tuple[str, list[str], list[str]]]:
+        for folder, folders, names in walk(*args, **settings):
+            if folder.endswith("_work"):
+                shutil.rmtree(Path(folder, "b"))
+            for name in [name for name in names if name == "3"]:
+                Path(folder, name).unlink()
+            yield folder, folders, names
+
+    monkeypatch.setattr(os, "walk", walk_beside_another_driver)
+    left_out: list[str] = []
+    assert [stored.key for stored in store.list("_work/", left_out.append)] == ["_work/a/1"]
+    assert left_out == []
+
+
+def test_only_regular_files_are_objects(store: LocalStore, tmp_path: Path) -> None:
+    store.put("a/file", b"x")
+    root = Path(store.root)
+    (root / "loop").symlink_to("loop")
+    (root / "link").symlink_to(root / "a" / "file")
+    (root / "folder").symlink_to(root / "a")
+    os.mkfifo(root / "pipe")
+    left_out: list[str] = []
+    listed = [stored.key for stored in store.list(left_out=left_out.append)]
+    assert sorted(listed) == ["a/file", "link"]
+    assert sorted(left_out) == [f"{root}/folder/", f"{root}/loop", f"{root}/pipe"]
+    assert [key for key in ("loop", "link", "folder", "pipe", "a/file/x") if store.exists(key)] == ["link"]

@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from pipeline.config import ConfigError
 from pipeline.source import fixed_part, glob_pattern, left_out_note, list_source, refuse_nested
+from workers import object_store
 from workers.object_store import StorageMissing, StorageSettings
 
 FILES = ["a.pdf", "b.PDF", "b/c.pdf", "b/d/e.tif", "b/odd [1]*.pdf", "ü #+%41 .png"]
@@ -142,3 +144,40 @@ def test_what_can_be_no_document_is_left_out_and_counted(archive: Path, tmp_path
         found = list_source(f"{archive}/{pattern}", StorageSettings()).left_out
         assert [Path(place).name for place in found] == expected
     assert left_out_note(list_source(f"{archive}/b", StorageSettings())) is None
+
+
+class _ListedBucket:
+    """An S3 client that knows listings and heads, with keys that not every server can hold side by side."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self._sizes = sizes
+
+    def get_paginator(self, name: str) -> "_ListedBucket":
+        return self
+
+    def paginate(self, Bucket: str, Prefix: str) -> list[dict[str, object]]:  # noqa: N803 - boto3's names
+        keys = [key for key in self._sizes if key.startswith(Prefix)]
+        return [{"Contents": [{"Key": key, "Size": self._sizes[key], "ETag": '"1"'} for key in keys]}]
+
+    def head_object(self, Bucket: str, Key: str) -> dict[str, object]:  # noqa: N803
+        if Key not in self._sizes:
+            raise ClientError({"Error": {"Code": "404"}}, "HeadObject")
+        return {"ContentLength": self._sizes[Key], "ETag": '"1"'}
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_markers_of_folders_are_no_documents(monkeypatch: pytest.MonkeyPatch, slash: str) -> None:
+    sizes = {
+        "scans": 0,
+        "scans/": 0,
+        "scans/a.pdf": 5,
+        "scans/old/": 0,
+        "scans/old/b.pdf": 0,
+        "scans/odd/": 3,
+    }
+    monkeypatch.setattr(object_store, "_client", lambda settings: _ListedBucket(sizes))
+    found = [stored.key for stored in list_source(f"s3://bucket/scans{slash}", StorageSettings()).objects]
+    assert found == ["a.pdf", "odd/", "old/b.pdf"]
+    monkeypatch.setattr(object_store, "_client", lambda settings: _ListedBucket({"scans": 0}))
+    found = [stored.key for stored in list_source("s3://bucket/scans", StorageSettings()).objects]
+    assert found == ["scans"]
