@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
-from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, grey_range, reading_scale
+from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, grey_range, measure_letters, reading_scale
 
 CELL_PIXELS = 32
 MAX_ROWS, MAX_COLUMNS = 64, 48  # the reader knows 128 bands of 16 px and 192 strips of 8 px
@@ -23,12 +23,12 @@ def vision_mini(mode: str = "auto") -> ModelVision:
     return MINI_VISION
 
 
-def _stretched(grey: Image.Image) -> Image.Image:
+def _stretched(grey: Image.Image, has_letters: bool) -> Image.Image:
     """Bring faint print to full contrast; pages without ink are left alone, so that texture is not turned
     into letters.
     """
     ink_tone, paper_tone = grey_range(np.asarray(grey))
-    if paper_tone - ink_tone < 60:
+    if paper_tone - ink_tone < (60 if has_letters else 120):
         return grey
     slope = 225 / (paper_tone - ink_tone)
     table = [min(255, max(0, round(20 + (value - ink_tone) * slope))) for value in range(256)]
@@ -40,13 +40,14 @@ def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> 
     measured.
     """
     grey = image.convert("L")
-    scale = reading_scale(np.asarray(grey), dpi)
+    letters = measure_letters(np.asarray(grey))
+    scale = reading_scale(letters, dpi)
     cell = vision.cell_pixels
     limit = min(MAX_COLUMNS * cell / grey.width, MAX_ROWS * cell / grey.height)
     scale = min(scale, limit, math.sqrt(vision.max_image_tokens * cell * cell / (grey.width * grey.height)))
     width, height = max(1, round(grey.width * scale)), max(1, round(grey.height * scale))
     resized = grey.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=3.0)
-    resized = _stretched(resized)
+    resized = _stretched(resized, bool(letters.components))
     rows, columns = -(-height // cell), -(-width // cell)
     pixels = np.asarray(resized)
     paper = grey_range(pixels)[1]

@@ -69,11 +69,10 @@ def measure_letters(grey: NDArray[np.uint8]) -> LetterSize:
     return LetterSize(x_height * factor, len(heights))
 
 
-def reading_scale(grey: NDArray[np.uint8], dpi: float | None) -> float:
-    """Factor that brings the letters of a grey page to TARGET_X_HEIGHT_PIXELS; from dpi, else 1, when there
-    are too few.
+def reading_scale(letters: LetterSize, dpi: float | None) -> float:
+    """Factor that brings letters of that size to TARGET_X_HEIGHT_PIXELS; from dpi, else 1, when there are too
+    few.
     """
-    letters = measure_letters(grey)
     if letters.components:
         # bitonal and blurred letters measure about one pixel more than their outline
         return float(np.clip(TARGET_X_HEIGHT_PIXELS / max(letters.x_height_pixels - 0.5, 1.0), 0.08, 4.0))

@@ -160,3 +160,9 @@ def _flood_filled(ink: np.ndarray) -> list[tuple[int, ...]]:
 def test_component_boxes_are_those_of_a_flood_fill(ink: np.ndarray) -> None:
     found = sorted(tuple(box) for box in component_boxes(ink).tolist())
     assert found == _flood_filled(ink)
+
+
+def test_the_grain_of_an_empty_leaf_is_not_stretched_into_ink() -> None:
+    grain = np.random.default_rng(4).normal(200, 14, (640, 480)).clip(150, 235).astype(np.uint8)
+    view = prepare(Image.fromarray(grain), model_vision("mini")).views[0]
+    assert view.std() < 1.5 * grain.std()
