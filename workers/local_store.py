@@ -4,6 +4,7 @@ A link that refuses to replace stands in for `If-None-Match: *`. Temporary files
 a killed writer leaves nothing beside the published parts.
 """
 
+import contextlib
 import errno
 import os
 import re
@@ -24,6 +25,7 @@ from workers.storage import (
 
 NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EBADF)
 TEMPORARY_FOLDER = Path("_work") / "tmp"
+PLACE_ATTEMPTS = 5
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _ESCAPED_BYTE = re.compile(r"%([89A-F][0-9A-F])")
 
@@ -78,26 +80,15 @@ class LocalStore(ObjectStore):
             raise _translated(error, self.uri(key)) from error
 
     def put(self, key: str, data: bytes) -> None:
-        path = self._path(key)
-        temporary = self._write_temporary(path, data)
-        try:
-            os.replace(temporary, path)
-        except OSError as error:
-            raise _translated(error, self.uri(key)) from error
+        self._place(key, data, os.replace)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        path = self._path(key)
-        if path.exists():
+        if self._path(key).exists():
             return False
-        temporary = self._write_temporary(path, data)
         try:
-            os.link(temporary, path)
+            self._place(key, data, os.link)
         except FileExistsError:
             return False
-        except OSError as error:
-            raise _translated(error, self.uri(key)) from error
-        finally:
-            temporary.unlink(missing_ok=True)
         return True
 
     def find(self, key: str) -> StoredObject | None:
@@ -132,21 +123,41 @@ class LocalStore(ObjectStore):
             return self._root / _ESCAPED_BYTE.sub(lambda match: chr(0xDC00 + int(match[1], 16)), key)
         return path
 
-    def _write_temporary(self, path: Path, data: bytes) -> Path:
-        """Write `data` durably under a name nobody else uses, on the file system of the target."""
-        folder = self._root / TEMPORARY_FOLDER
-        temporary = folder / uuid.uuid4().hex
+    def _place(self, key: str, data: bytes, place: Callable[[Path, Path], None]) -> None:
+        """Write a temporary file and `place` it under its key; lets `FileExistsError` of `place` through.
+
+        A driver that completes the run beside us removes the work folder, our file in it included: once more.
+        """
+        path = self._path(key)
+        for attempt in range(PLACE_ATTEMPTS):
+            temporary = self._root / TEMPORARY_FOLDER / uuid.uuid4().hex
+            try:
+                self._make_folders(path)
+                _write_durably(temporary, data)
+                place(temporary, path)
+                return
+            except FileExistsError:
+                raise
+            except OSError as error:
+                if attempt == PLACE_ATTEMPTS - 1 or not isinstance(error, FileNotFoundError):
+                    raise _translated(error, self.uri(key)) from error
+            finally:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+
+    def _make_folders(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir(parents=True, exist_ok=True)
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise _translated(error, str(path)) from error
-        return temporary
+            (self._root / TEMPORARY_FOLDER).mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise StorageError(f"{error.filename} is a file where a folder is needed.") from error
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _readable(key: str) -> str:

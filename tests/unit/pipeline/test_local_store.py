@@ -3,7 +3,7 @@
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -110,3 +110,30 @@ def test_only_regular_files_are_objects(store: LocalStore, tmp_path: Path) -> No
     assert sorted(listed) == ["a/file", "link"]
     assert sorted(left_out) == [f"{root}/folder/", f"{root}/loop", f"{root}/pipe"]
     assert [key for key in ("loop", "link", "folder", "pipe", "a/file/x") if store.exists(key)] == ["link"]
+
+
+@pytest.mark.parametrize("put", [LocalStore.put, LocalStore.put_if_absent])
+@pytest.mark.parametrize("step", ["fsync", "link", "replace"])
+def test_a_work_folder_removed_while_we_write_costs_nothing(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, put: Callable[..., object], step: str
+) -> None:
+    real = getattr(os, step)
+    removals = iter([True, True])
+
+    def beside_another_driver(*args: Any) -> Any:
+        if next(removals, False):
+            shutil.rmtree(Path(store.root, "_work"))
+        return real(*args)
+
+    monkeypatch.setattr(os, step, beside_another_driver)
+    assert put(store, "pages/a", b"whole") is not False
+    assert store.get("pages/a") == b"whole"
+    assert [stored.key for stored in store.list()] == ["pages/a"]
+
+
+@pytest.mark.parametrize("place", ["pages", "_work"])
+def test_a_file_where_a_folder_is_needed_is_said(store: LocalStore, place: str) -> None:
+    Path(store.root).mkdir()
+    Path(store.root, place).write_bytes(b"x")
+    with pytest.raises(StorageError, match="is a file where a folder is needed"):
+        store.put_if_absent("pages/part", b"y")
