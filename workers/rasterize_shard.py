@@ -15,7 +15,7 @@ from workers.fetch import DocumentFetcher, FetchFailure
 from workers.job import ReadJob
 from workers.layout import part_key, staged_key
 from workers.manifest_reader import ManifestReader
-from workers.object_store import open_store
+from workers.object_store import ObjectStore, open_store
 from workers.outcomes import Reason
 from workers.prepare import PagePackage, prepare_page
 from workers.rasterize import DocumentFailure, PageFailure, Rasterizer
@@ -25,6 +25,7 @@ from workers.sniff import Format
 SHARD_TABLE = pa.schema(
     [
         pa.field("shard_index", pa.int32(), nullable=False),
+        pa.field("part_index", pa.int32(), nullable=False),
         pa.field("page", pa.large_binary()),
     ]
 )
@@ -55,10 +56,10 @@ class RasterizeShards:
 
     def _shard(self, shard_index: int) -> pa.Table:
         part_index = self._manifest.shards[shard_index].part_index
-        if self._store.exists(staged_key(shard_index)) or self._store.exists(part_key(part_index)):
-            return shard_table(shard_index, [None])  # done meanwhile by another driver: nothing to read
+        if is_done(self._store, shard_index, part_index):
+            return shard_table(shard_index, part_index, None)
         expected = self._manifest.shard_pages(shard_index)
-        return shard_table(shard_index, [self._pages.take(page) for page in expected])
+        return shard_table(shard_index, part_index, [self._pages.take(page) for page in expected])
 
 
 class PageSource:
@@ -107,24 +108,47 @@ class PageSource:
         return None
 
 
-def shard_table(shard_index: int, pages: Iterable[WaitingPage | None]) -> pa.Table:
-    """Pages as a table that Ray moves from the CPU to the OCR actor; None marks a shard already staged."""
-    payloads = [
-        None if page is None else pickle.dumps(page, protocol=pickle.HIGHEST_PROTOCOL) for page in pages
-    ]
+def is_done(store: ObjectStore, shard_index: int, part_index: int) -> bool:
+    """Whether a shard is staged or published, by whichever driver.
+
+    In this order: a part is published before its staged shards are removed.
+    """
+    return store.exists(staged_key(shard_index)) or store.exists(part_key(part_index))
+
+
+def shard_table(shard_index: int, part_index: int, pages: Iterable[WaitingPage] | None) -> pa.Table:
+    """Pages as a table that Ray moves from the CPU to the OCR actor; None marks a shard already done."""
+    payloads: list[bytes | None] = [None]
+    if pages is not None:
+        payloads = [pickle.dumps(page, protocol=pickle.HIGHEST_PROTOCOL) for page in pages]
     return pa.table(
-        {"shard_index": [shard_index] * len(payloads), "page": payloads},
+        {
+            "shard_index": [shard_index] * len(payloads),
+            "part_index": [part_index] * len(payloads),
+            "page": payloads,
+        },
         schema=SHARD_TABLE,
     )
 
 
-def waiting_pages(table: pa.Table) -> tuple[int, list[WaitingPage] | None]:
-    """Shard number and pages of one such table; None if the shard was already staged.
+@dataclass(frozen=True, slots=True)
+class WaitingShard:
+    """One shard as the OCR actor gets it; `pages` is None if it was done already."""
+
+    shard_index: int
+    part_index: int
+    pages: tuple[WaitingPage, ...] | None
+
+
+def waiting_shard(table: pa.Table) -> WaitingShard:
+    """Inverse of `shard_table`.
 
     The payload comes from our own actor through Ray's object store, never from a document or a storage.
     """
     (shard_index,) = set(table.column("shard_index").to_pylist())
+    (part_index,) = set(table.column("part_index").to_pylist())
     payloads = table.column("page")
-    if payloads.null_count:
-        return int(shard_index), None
-    return int(shard_index), [pickle.loads(payload.as_buffer()) for payload in payloads]
+    pages = None
+    if not payloads.null_count:
+        pages = tuple(pickle.loads(payload.as_buffer()) for payload in payloads)
+    return WaitingShard(int(shard_index), int(part_index), pages)

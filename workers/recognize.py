@@ -2,7 +2,7 @@
 
 Several shards are in flight at once and all their pages share one engine, so that a slow page never idles the
 batch. A shard is staged as soon as its last page is read, under a fixed name, and never read again after
-that.
+that, nor after its part was published.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from workers.metrics import MetricsRoller, Worker
 from workers.object_store import open_store
 from workers.outcomes import Outcome, Reason
 from workers.rasterize import PageFailure
-from workers.rasterize_shard import WaitingPage, waiting_pages
+from workers.rasterize_shard import WaitingPage, WaitingShard, is_done, waiting_shard
 from workers.schema import PageRow, rows_to_table, table_to_parquet
 
 if TYPE_CHECKING:
@@ -85,17 +85,30 @@ class RecognizeShards:
             await asyncio.to_thread(self._metrics.roll)  # nothing to do for now, perhaps for good
         yield {name: [value] for name, value in asdict(done).items()}
 
+    def close(self) -> None:
+        """Write the last measurements and end the engine's thread."""
+        self._metrics.close()
+        self._engine.close()
+
     async def _read_shard(self, table: pa.Table) -> ShardDone:
-        shard_index, pages = waiting_pages(table)
-        if pages is None or await asyncio.to_thread(self._store.exists, staged_key(shard_index)):
+        shard = waiting_shard(table)
+        shard_index = shard.shard_index
+        if shard.pages is None or await self._is_done(shard):
             return self._done(shard_index, [], read_now=False)
         note = attempt_key(shard_index, uuid.uuid4().hex[:12])
         await asyncio.to_thread(self._store.put, note, b"")
-        rows = await asyncio.gather(*(self._read_page(page) for page in pages))
+        rows = await asyncio.gather(*(self._read_page(page) for page in shard.pages))
         data = await asyncio.to_thread(lambda: table_to_parquet(rows_to_table(rows)))
-        await asyncio.to_thread(self._store.put_if_absent, staged_key(shard_index), data)
+        if not await self._is_done(
+            shard
+        ):  # what is published must not be staged again: nobody would fetch it
+            await asyncio.to_thread(self._store.put_if_absent, staged_key(shard_index), data)
         self._count(rows)
         return self._done(shard_index, rows, read_now=True)
+
+    async def _is_done(self, shard: WaitingShard) -> bool:
+        """Whether another driver read this shard while it waited here, perhaps long ago."""
+        return await asyncio.to_thread(is_done, self._store, shard.shard_index, shard.part_index)
 
     async def _read_page(self, page: WaitingPage) -> PageRow:
         cost = PageCost(rasterize_seconds=page.rasterize_seconds)
