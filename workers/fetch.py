@@ -4,6 +4,7 @@ What is wrong with one document becomes a `FetchFailure` with a reason; a storag
 is no document's fault and stays a `StorageError`.
 """
 
+from workers.ids import content_hash
 from workers.object_store import (
     ObjectStore,
     StorageChanged,
@@ -32,20 +33,27 @@ class DocumentFetcher:
         self._settings = settings
         self._stores: dict[str, ObjectStore] = {}
 
-    def fetch(self, uri: str, etag: str | None) -> bytes:
-        """The document's bytes; with `etag`, that version only. Raises `FetchFailure` or `StorageError`."""
+    def fetch(self, uri: str, etag: str | None, expected_hash: str | None = None) -> bytes:
+        """The document's bytes, as listed under `etag` or, where it is known, with the content `expected_hash`.
+
+        The content decides over the version mark: a file that was touched or uploaded again is the same
+        document. Raises `FetchFailure` or `StorageError`.
+        """
         root, key = split_uri(uri)
         store = self._stores.setdefault(root, open_store(root, self._settings))
         try:
-            return store.get(key, etag)
+            data = store.get(key, None if expected_hash else etag)
         except StorageMissing as error:
             raise FetchFailure(Reason.STORAGE_MISSING, str(error)) from error
         except StorageDenied as error:
             raise FetchFailure(Reason.STORAGE_DENIED, str(error)) from error
         except StorageChanged as error:
             raise FetchFailure(Reason.CHANGED_DURING_RUN, str(error)) from error
+        if expected_hash and content_hash(data) != expected_hash:
+            raise FetchFailure(Reason.CHANGED_DURING_RUN, f"{uri} changed since it was surveyed.")
+        return data
 
 
-def fetch(uri: str, etag: str | None, settings: StorageSettings) -> bytes:
+def fetch(uri: str, etag: str | None, settings: StorageSettings, expected_hash: str | None = None) -> bytes:
     """Fetch one document; see `DocumentFetcher.fetch`."""
-    return DocumentFetcher(settings).fetch(uri, etag)
+    return DocumentFetcher(settings).fetch(uri, etag, expected_hash)

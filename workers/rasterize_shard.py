@@ -101,7 +101,7 @@ class PageSource:
 
     def _open(self, expected: ManifestPage) -> PageFailure | None:
         try:
-            data = self._fetcher.fetch(expected.source_uri, expected.source_etag)
+            data = self._fetcher.fetch(expected.source_uri, expected.source_etag, expected.source_hash)
             self._rasterizer.open(data, Format(expected.format))
         except (FetchFailure, DocumentFailure) as failure:
             return PageFailure(failure.reason, failure.detail)

@@ -1,19 +1,24 @@
 """Shards on their way through the actors: what another driver has finished is not read again."""
 
 import asyncio
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from fastocr_core.config import DecodePolicy, EngineLimits
 from tests.unit.pipeline.factory import manifest_page
+from workers.fetch import FetchFailure, fetch
+from workers.ids import content_hash
 from workers.job import ReadJob
 from workers.layout import ATTEMPTS_FOLDER, part_key, staged_key
 from workers.object_store import ObjectStore, open_store
 from workers.outcomes import Reason
 from workers.rasterize import PageFailure, RasterLimits
-from workers.rasterize_shard import WaitingPage, shard_table, waiting_shard
+from workers.rasterize_shard import PageSource, WaitingPage, shard_table, waiting_shard
 from workers.recognize import RecognizeShards, ShardDone
 from workers.storage import StorageSettings
 
@@ -28,11 +33,10 @@ def store(tmp_path: Path) -> ObjectStore:
     return open_store(str(tmp_path / "target"), StorageSettings())
 
 
-@pytest.fixture
-def actor(store: ObjectStore) -> Iterator[RecognizeShards]:
-    job = ReadJob(
+def _job(target: str) -> ReadJob:
+    return ReadJob(
         run_id="run",
-        target=store.root,
+        target=target,
         model="tiny",
         model_revision=None,
         mode="auto",
@@ -44,7 +48,11 @@ def actor(store: ObjectStore) -> Iterator[RecognizeShards]:
         max_batch=2,
         threads=1,
     )
-    actor = RecognizeShards(job)
+
+
+@pytest.fixture
+def actor(store: ObjectStore) -> Iterator[RecognizeShards]:
+    actor = RecognizeShards(_job(store.root))
     yield actor
     actor.close()
 
@@ -87,6 +95,44 @@ def test_a_shard_whose_part_is_published_meanwhile_leaves_nothing_staged(
     monkeypatch.setattr(actor, "_read_page", publish_and_read)
     assert _read(actor, 4, 1).read_now
     assert not store.exists(staged_key(4))
+
+
+@pytest.mark.parametrize("with_hash", [True, False])
+def test_a_file_that_was_touched_is_the_same_document_and_one_that_was_written_is_not(
+    with_hash: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(b"the same bytes")
+    (listed,) = open_store(str(tmp_path), StorageSettings()).list()
+    expected = content_hash(b"the same bytes") if with_hash else None
+    assert fetch(listed.uri, listed.etag, StorageSettings(), expected) == b"the same bytes"
+    os.utime(path, (1, 1))
+    if with_hash:
+        assert fetch(listed.uri, listed.etag, StorageSettings(), expected) == b"the same bytes"
+    path.write_bytes(b"other bytes...")
+    os.utime(path, (1, 1))
+    with pytest.raises(FetchFailure) as caught:
+        fetch(listed.uri, listed.etag, StorageSettings(), expected)
+    assert caught.value.reason is Reason.CHANGED_DURING_RUN
+
+
+def test_pages_of_a_touched_file_are_drawn_and_of_a_changed_one_fail(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    Image.new("L", (300, 400), 255).save(path)
+    page = replace(
+        manifest_page(str(path), 0, 1),
+        source_etag="of another time",
+        source_hash=content_hash(path.read_bytes()),
+        format="png",
+    )
+    source = PageSource(_job(str(tmp_path)))
+    try:
+        assert source.take(page).package is not None
+        changed = source.take(replace(page, document_id="another", source_hash=content_hash(b"")))
+        assert changed.failure is not None
+        assert changed.failure.reason is Reason.CHANGED_DURING_RUN
+    finally:
+        source.close()
 
 
 def test_a_shard_survives_the_way_between_the_actors() -> None:
