@@ -119,12 +119,18 @@ def duplicate_page_row(expected: ManifestPage, reader: Reader) -> PageRow:
 
 
 def document_row(document: ManifestDocument, outcomes: Mapping[str, int]) -> DocumentRow:
-    """The row of a document, from its manifest row and the number of its pages by outcome."""
+    """The row of a document, from its manifest row and the number of its pages by outcome.
+
+    Complete means that every page it has was read; failed pages and pages beyond a limit were not.
+    """
     failed = outcomes.get(Outcome.FAILED, 0)
+    read = sum(outcomes.values()) - failed
     if document.reason is not None:
         outcome = DocumentOutcome.QUARANTINED
     else:
-        outcome = DocumentOutcome.PARTIAL if failed else DocumentOutcome.COMPLETE
+        outcome = (
+            DocumentOutcome.PARTIAL if failed or read < document.page_count else DocumentOutcome.COMPLETE
+        )
     good = (*OK_OUTCOMES, Outcome.DUPLICATE)
     return DocumentRow(
         document_id=document.document_id,
@@ -175,8 +181,14 @@ def _row(expected: ManifestPage, outcome: Outcome, reader: Reader, cost: PageCos
 
 
 def _block(block: Block, package: PagePackage) -> PageBlock:
-    """A block with its box in page points."""
+    """A block with its box in page points, cut at the edges of the page: views end in padding."""
     box = None
     if block.box is not None:
-        box = BoxPoints(*map_box(package.image_to_page, block.box))
+        x0, y0, x1, y1 = map_box(package.image_to_page, block.box)
+        width, height = package.page_width_points, package.page_height_points
+        box = BoxPoints(_within(x0, width), _within(y0, height), _within(x1, width), _within(y1, height))
     return PageBlock(block.kind, box, block.text)
+
+
+def _within(value: float, limit: float) -> float:
+    return min(max(value, 0.0), limit)

@@ -139,6 +139,17 @@ def test_boxes_are_mapped_to_page_points() -> None:
     assert row.finished_at <= datetime.now(UTC)
 
 
+def test_boxes_end_at_the_edges_of_the_page() -> None:
+    blocks = (
+        Block("line", (-3.0, -2.0, 65.4, 129.9), "all"),
+        Block("line", (70.0, 10.0, 80.0, 140.0), "beyond"),
+    )
+    reading = replace(TEXT, blocks=blocks)
+    row = assemble(EXPECTED, PACKAGE, reading, assess(reading, PACKAGE), READER)
+    assert row.blocks[0].bbox == BoxPoints(0.0, 0.0, 32.0, 64.0)
+    assert row.blocks[1].bbox == BoxPoints(32.0, 5.0, 32.0, 64.0)
+
+
 def test_maps_compose_in_order() -> None:
     double, shift = (2.0, 0.0, 0.0, 0.0, 2.0, 0.0), (1.0, 0.0, 5.0, 0.0, 1.0, 7.0)
     assert map_box(compose(shift, double), (1, 1, 2, 3)) == (7, 9, 9, 13)
@@ -231,6 +242,9 @@ def test_documents_are_complete_partial_or_quarantined() -> None:
     assert document_row(read, {"ok": 1, "ok_blank": 1, "flagged": 1}).outcome == "complete"
     partial = document_row(read, {"ok": 2, "failed": 1})
     assert (partial.outcome, partial.pages, partial.pages_ok, partial.pages_failed) == ("partial", 3, 2, 1)
+    limited = document_row(read, {"ok": 2})
+    assert (limited.outcome, limited.pages, limited.pages_ok, limited.pages_failed) == ("partial", 3, 2, 0)
+    assert document_row(read, {"duplicate": 3}).outcome == "complete"
     row = document_row(refused, {})
     assert (row.outcome, row.reason, row.pages) == ("quarantined", "encrypted", 0)
     assert {field.name for field in fields(DocumentRow)} == set(DOCUMENT_SCHEMA.names)
