@@ -5,6 +5,7 @@ document itself; the bytes go to the child as an open file, so that they exist o
 """
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -39,6 +40,9 @@ STDERR_TAIL_BYTES = 400
 FACTS_PER_REQUEST = 128
 SECONDS_TO_START = 120.0  # libraries may come from a slow network disk
 START_ATTEMPTS = 3
+LEAST_SECONDS = 0.1
+LEAST_MEMORY_BYTES = 300e6  # below this the libraries alone leave no room for a page
+LEAST_PIXELS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,21 @@ class RasterLimits:
     max_pixels: float = 40e6
     recycle_after_pages: int = 200
     crash_retries: int = 1  # a fresh child gets one more try: the old one's state may have been the cause
+
+    def __post_init__(self) -> None:
+        """Refuse what no page could be drawn with; raises ValueError."""
+        least = {
+            "seconds_per_page": LEAST_SECONDS,
+            "seconds_to_open": LEAST_SECONDS,
+            "memory_bytes": LEAST_MEMORY_BYTES,
+            "max_pixels": LEAST_PIXELS,
+            "recycle_after_pages": 1,
+            "crash_retries": 0,
+        }
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= lowest):
+                raise ValueError(f"{name} must be at least {lowest:g}, not {value:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,15 @@ import pytest
 
 from tests.unit.workers.pdf_maker import PagePlan, make_pdf, text
 from workers.outcomes import Reason
-from workers.rasterize import DocumentFailure, PageFailure, Rasterizer, RasterLimits, RasterPage
+from workers.rasterize import (
+    LEAST_MEMORY_BYTES,
+    LEAST_PIXELS,
+    DocumentFailure,
+    PageFailure,
+    Rasterizer,
+    RasterLimits,
+    RasterPage,
+)
 from workers.sniff import Format
 
 DOCUMENT = make_pdf([PagePlan(after=text(f"Page {number}")) for number in range(3)])
@@ -188,3 +196,27 @@ def test_closing_ends_the_child_and_may_be_repeated() -> None:
     rasterizer.close()
     assert not _is_alive(pid)
     assert rasterizer.child_pid is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seconds_per_page", 0.0),
+        ("seconds_to_open", -1.0),
+        ("seconds_per_page", float("nan")),
+        ("memory_bytes", 1.0),
+        ("memory_bytes", float("inf")),
+        ("max_pixels", 0.0),
+        ("max_pixels", -5.0),
+        ("recycle_after_pages", 0),
+        ("crash_retries", -1),
+    ],
+)
+def test_limits_no_page_could_keep_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        replace(LIMITS, **{name: value})  # type: ignore[arg-type]
+
+
+def test_a_page_can_be_drawn_within_the_least_memory() -> None:
+    with _opened(replace(LIMITS, memory_bytes=LEAST_MEMORY_BYTES, max_pixels=LEAST_PIXELS)) as rasterizer:
+        assert isinstance(rasterizer.page(0, 150), RasterPage)
