@@ -149,8 +149,8 @@ class LocalStore(ObjectStore):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             (self._root / TEMPORARY_FOLDER).mkdir(parents=True, exist_ok=True)
-        except FileExistsError as error:
-            raise StorageError(f"{error.filename} is a file where a folder is needed.") from error
+        except (FileExistsError, NotADirectoryError) as error:
+            raise StorageError(f"{error.filename}: a file stands where a folder is needed.") from error
 
 
 def _write_durably(path: Path, data: bytes) -> None:

@@ -135,5 +135,5 @@ def test_a_work_folder_removed_while_we_write_costs_nothing(
 def test_a_file_where_a_folder_is_needed_is_said(store: LocalStore, place: str) -> None:
     Path(store.root).mkdir()
     Path(store.root, place).write_bytes(b"x")
-    with pytest.raises(StorageError, match="is a file where a folder is needed"):
+    with pytest.raises(StorageError, match="a file stands where a folder is needed"):
         store.put_if_absent("pages/part", b"y")
