@@ -54,10 +54,16 @@ def phases(progress: float) -> PageRange:
     if progress < 0.8:
         style = LayoutStyle((7.8, 12.0), (1.15, 2.0), min_pitch_pixels=22.0, short_share=0.4)
         return PageRange((10, 31), (10, 26), style, random_share=0.18, blank_share=0.06)
+    if progress < 0.95:
+        style = LayoutStyle(
+            (7.8, 12.0), (1.15, 1.9), min_pitch_pixels=21.0, margin_pixels=(10, 110), short_share=0.35
+        )
+        return PageRange((18, 38), (16, 32), style, random_share=0.12, blank_share=0.06, offset_share=0.25)
+    # two lines in one cell are the last thing to be learned
     style = LayoutStyle(
-        (7.8, 12.0), (1.15, 1.9), min_pitch_pixels=21.0, margin_pixels=(10, 110), short_share=0.35
+        (8.2, 11.8), (1.18, 1.65), min_pitch_pixels=21.0, margin_pixels=(10, 90), short_share=0.3
     )
-    return PageRange((18, 38), (16, 32), style, random_share=0.12, blank_share=0.06, offset_share=0.25)
+    return PageRange((12, 30), (12, 28), style, random_share=0.12, blank_share=0.03, offset_share=0.25)
 
 
 @dataclass(slots=True)
