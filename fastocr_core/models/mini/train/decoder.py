@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fastocr_core.models.mini import alphabet, places, tower
+from fastocr_core.models.mini.adapter import load_mini
 from fastocr_core.models.mini.reader import HIDDEN, TEXT_WINDOW, MiniReader
 from fastocr_core.models.mini.train import guided
 from fastocr_core.models.mini.train.layout import LayoutStyle
@@ -197,7 +198,10 @@ class Trainer:
         self.reader.stem.eval()  # batch statistics stay those of the dense crops
 
     def _join(self, folder: pathlib.Path) -> None:
-        """Start from the trained stem and the decoder trained on exact strips."""
+        """Start from the trained stem and the decoder trained on exact strips, or else from the shipped weights."""
+        if not (folder / "decoder.pt").exists():
+            self.reader.load_state_dict(load_mini().reader.state_dict())
+            return
         decoder = torch.load(folder / "decoder.pt", weights_only=True)["reader"]
         self.reader.load_state_dict(decoder)
         self.reader.stem.load_state_dict(torch.load(folder / "stem.pt", weights_only=True)["stem"])
