@@ -48,8 +48,7 @@ class StepPolicy(Protocol):
         """Whether the policy chooses from this layer's image attention."""
 
     def take_scores(self, layer: int, slot: int, probabilities: Tensor) -> None:
-        """Image part of the attention, [kv_heads, queries per kv head, image_tokens]; sums to at most 1 per
-        query.
+        """Image part of the attention, [kv_heads, queries per kv head, seen]; sums to at most 1 per query.
         """
 
 
@@ -73,12 +72,15 @@ class Step:
         return self.policy.wants_scores(layer, slot) or (layer == self.gaze_layer and slot in self.watched)
 
     def emit(self, layer: int, slot: int, probabilities: Tensor) -> None:
-        """Hand on image attention [kv_heads, group, image_tokens] over all image tokens."""
+        """Hand on image attention [kv_heads, group, seen]: over all image tokens, or over those of the
+        slot's set in this layer.
+        """
         if self.policy.wants_scores(layer, slot):
             self.policy.take_scores(layer, slot, probabilities)
         if layer == self.gaze_layer and slot in self.watched:
-            mass = probabilities.sum((0, 1))  # [image_tokens]
-            index = torch.arange(len(mass), device=mass.device)
+            mass = probabilities.sum(1)  # [kv_heads, seen]
+            chosen = self.policy.selection(layer).sets[slot]
+            index = torch.arange(mass.shape[1], device=mass.device) if chosen is None else chosen
             self.gaze[slot] = float((mass * index).sum() / mass.sum())
 
     def count(self, slot: int, read: int, cached: int) -> None:
@@ -100,5 +102,5 @@ class AttentionBackend(abc.ABC):
 
         `query` is [slots, query_heads, 1, head_dim], rotated; the result [slots, 1, query_heads, head_dim],
         zero for empty slots. A slot's result depends on nothing but that slot, bit for bit. Image attention
-        goes to `step.emit` where `step.wants` it, which requires that the slot looks at everything there.
+        goes to `step.emit` where `step.wants` it: over all image tokens, over the set where there is one.
         """

@@ -42,5 +42,8 @@ class MaskedAttention(AttentionBackend):
                 probabilities.append(probability[:image_tokens])
             step.count(slot, int(allowed[:, :image_tokens].sum()), kv_heads * image_tokens)
             if step.wants(layer, slot):
-                step.emit(layer, slot, torch.stack(probabilities).view(kv_heads, group, image_tokens))
+                image = torch.stack(probabilities).view(kv_heads, group, image_tokens)
+                if chosen is not None:
+                    image = image.gather(2, chosen[:, None].expand(-1, group, -1))
+                step.emit(layer, slot, image)
         return output

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from fastocr_core.attention.base import Selection
-from fastocr_core.decoding.base import Policy
+from fastocr_core.decoding.base import ImageGrid, Policy
 
 
 class DensePolicy(Policy):
@@ -18,7 +18,7 @@ class DensePolicy(Policy):
         """All of them."""
         return image_tokens
 
-    def admit(self, slot: int, image_tokens: int) -> None:
+    def admit(self, slot: int, image_tokens: int, grid: ImageGrid | None = None) -> None:
         """No state."""
 
     def release(self, slot: int) -> None:

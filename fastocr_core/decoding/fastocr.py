@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fastocr_core.attention.base import Selection
 from fastocr_core.config import DecodePolicy, Pooling
-from fastocr_core.decoding.base import Policy
+from fastocr_core.decoding.base import ImageGrid, Policy
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class FastOcrPolicy(Policy):
         share = math.ceil(self._settings.kept_share * image_tokens - 1e-9)
         return min(image_tokens, max(share, self._floor))
 
-    def admit(self, slot: int, image_tokens: int) -> None:
+    def admit(self, slot: int, image_tokens: int, grid: ImageGrid | None = None) -> None:
         """Start the warm-up of a page."""
         self._slots[slot] = SlotFixation(image_tokens, self.budget(image_tokens))
         self._current = None
