@@ -43,6 +43,8 @@ class ClusterSettings:
     `ray_address` None starts a Ray of our own on this machine and ends it with the run. Actor counts of None
     are chosen from what the cluster has. `ocr_threads` is for decoding on the CPU. `shards_in_flight` and
     `max_batch` are how many shards one OCR actor holds and how many pages it decodes at once.
+    `gpu_hour_price` is what a GPU (without GPUs: the share of a machine under one OCR actor) costs per hour, in
+    any currency; from it come the costs in summary and report.
     """
 
     ray_address: str | None = None
@@ -54,6 +56,7 @@ class ClusterSettings:
     shards_in_flight: int = 4
     max_batch: int = 8
     object_store_bytes: int | None = None
+    gpu_hour_price: float | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -71,6 +74,9 @@ class ClusterSettings:
             raise ValueError("ray_address must not be empty")
         if self.object_store_bytes is not None and self.object_store_bytes < LEAST_OBJECT_STORE_BYTES:
             raise ValueError(f"object_store_bytes must be at least {LEAST_OBJECT_STORE_BYTES}")
+        price = self.gpu_hour_price
+        if price is not None and not (math.isfinite(price) and price >= 0):
+            raise ValueError("gpu_hour_price must not be negative")
         gpus = self.gpus_per_ocr_actor
         if gpus is not None and not (0 <= gpus <= 1 or (math.isfinite(gpus) and gpus > 1 and gpus % 1 == 0)):
             raise ValueError("gpus_per_ocr_actor must lie between 0 and 1, or be a whole number")
