@@ -36,8 +36,11 @@ class PageText:
 
     `logprobs` are natural logarithms, one per token of `tokens` (the stop token is counted in neither);
     `min_logprob_window` is the lowest mean over 32 consecutive tokens. `image_kv_read_share` is the counted
-    share of cached image rows really read after the warm-up, 1.0 for dense decoding. Times are wall-clock
-    seconds.
+    share of the page's image rows (one head of one token in one layer) really read after the warm-up, 1.0 for
+    dense decoding; `kv_resident_share` the share that must stay in memory for it, below 1.0 where a policy
+    evicts. `loop_period` is the length in tokens of the cycle in which the output ended (0: none) and
+    `loop_share` the share of the output that this cycle makes up; only `finish_reason` says whether it was a
+    proven loop. `banned_tokens` counts choices changed by the model's own guard. Times are wall-clock seconds.
     """
 
     text: str
@@ -57,6 +60,10 @@ class PageText:
     queue_seconds: float
     encode_seconds: float
     decode_seconds: float
+    loop_period: int = 0
+    loop_share: float = 0.0
+    kv_resident_share: float = 1.0
+    banned_tokens: int = 0
 
 
 def mean_logprob(logprobs: tuple[float, ...]) -> float:

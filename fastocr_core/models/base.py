@@ -5,8 +5,9 @@ Decoding, caching and batching are the engine's; the decoder is an ordinary tran
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,10 @@ from fastocr_core.config import Pooling
 from fastocr_core.output import Block, ParsedText
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 
-__all__ = ["Block", "DecoderShape", "ModelAdapter", "ParsedText", "PromptLayout"]
+if TYPE_CHECKING:
+    from fastocr_core.decoding.base import ImageGrid
+
+__all__ = ["Block", "DecoderShape", "ImageEncoding", "ModelAdapter", "ParsedText", "PromptLayout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +49,31 @@ class PromptLayout:
     positions: Tensor
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageEncoding:
+    """What the vision side makes of one page of N image tokens.
+
+    `embeddings` [N, hidden] go into the prompt. `received` [N] is the mean attention that each token received
+    in the tower's last block with full attention, `keys` [N, d] its keys there averaged over heads; None where
+    the model does not offer them.
+    """
+
+    embeddings: Tensor
+    received: Tensor | None = None
+    keys: Tensor | None = None
+
+
 class ModelAdapter(abc.ABC):
     """One model. Attributes are set by the constructor of the subclass.
 
     `text_window`: an output token sees all image and prompt tokens and the last `text_window` outputs,
     itself included; None for all. `focal_layers` is the stored profile, `default_floor` the least number of
-    image tokens that sparse decoding keeps, `default_pooling` how a focal layer's heads vote.
+    image tokens that sparse decoding keeps, `default_pooling` how a focal layer's heads vote,
+    `max_prompt_tokens` the longest prompt in text tokens, for which every slot keeps room.
     `decoder` is called as `decoder(inputs_embeds=[B, T, hidden],
-    position_ids=[B, T] or [3, B, T], cache=..., use_cache=True)` and must route attention through the
-    transformers attention interface.
+    position_ids=[B, T] or [axes, B, T], cache=..., use_cache=True)`, the prompt in one call or in chunks, and
+    must route attention through the transformers attention interface. Positions have as many axes as
+    `layout` gives them: 1, or 3 for the M-RoPE of Qwen2.5-VL.
     """
 
     name: str
@@ -63,6 +83,7 @@ class ModelAdapter(abc.ABC):
     stop_ids: frozenset[int]
     default_prompt: str
     max_output_tokens: int
+    max_prompt_tokens: int = 1024
     text_window: int | None = None
     focal_layers: tuple[int, ...] = ()
     default_floor: int = 64
@@ -72,6 +93,16 @@ class ModelAdapter(abc.ABC):
     @abc.abstractmethod
     def encode(self, page: PreparedPage) -> Tensor:
         """Image embeddings [image_tokens, hidden] of one page, on the decoder's device and in its dtype."""
+
+    def encode_scored(self, page: PreparedPage) -> ImageEncoding:
+        """`encode` with the scores and keys that compression of the image asks for, where the model has them."""
+        return ImageEncoding(self.encode(page))
+
+    def image_grid(self, page: PreparedPage) -> "ImageGrid":
+        """Where the cells of the page lie among its image tokens."""
+        from fastocr_core.decoding.base import ImageGrid
+
+        return ImageGrid(page.grid_rows, page.grid_columns)
 
     @abc.abstractmethod
     def layout(self, page: PreparedPage, prompt: str | None) -> PromptLayout:
@@ -88,6 +119,10 @@ class ModelAdapter(abc.ABC):
     @abc.abstractmethod
     def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
         """Output tokens (without the stop token) as text and blocks in pixels of the given image."""
+
+    def ban(self, tokens: Sequence[int]) -> Collection[int]:
+        """Tokens that may not follow the output `tokens` of a page: the model's own guard, none by default."""
+        return ()
 
     def next_positions(self, positions: Tensor, tokens: Tensor) -> Tensor:
         """Positions of `tokens` [B], which follow the entries at `positions`; both int64 [axes, B]."""
