@@ -9,7 +9,7 @@ page's tokens.
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from fastocr_core.attention import attention_backend
 from fastocr_core.attention.base import Step
 from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.decoding import build_policy
+from fastocr_core.decoding.base import Policy
 from fastocr_core.forward import Choice, DecoderForward
 from fastocr_core.kv_cache import SlotCache
 from fastocr_core.models.base import ModelAdapter
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 PROMPT_CAPACITY = 256
+PolicyBuilder = Callable[[DecodePolicy, ModelAdapter, int], Policy]
 
 
 class Engine:
     """Reads pages with one model and one decode policy.
 
-    `backend` is `gather` or `masked` (the slow oracle). Close it, or use it as a context manager.
+    `backend` is `gather` or `masked` (the slow oracle); `build` makes the running policy, and so takes one of
+    your own. Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Engine:
         max_batch: int = 8,
         limits: EngineLimits | None = None,
         backend: str = "gather",
+        build: PolicyBuilder = build_policy,
     ) -> None:
         if max_batch < 1:
             raise ValueError(f"max_batch must be at least 1, not {max_batch}")
@@ -55,7 +59,7 @@ class Engine:
             model.max_output_tokens, self.limits.max_output_tokens or model.max_output_tokens
         )
         self.backend = attention_backend(backend)
-        self._chooser = build_policy(self.policy, model, max_batch)
+        self._chooser = build(self.policy, model, max_batch)
         self._cache = SlotCache(
             model.shape,
             max_batch,
