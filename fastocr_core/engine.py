@@ -143,6 +143,10 @@ class Engine:
         """Mean share of slots that held a page in the steps so far; 0.0 before the first."""
         return self._filled_slots / (self.steps * self.max_batch) if self.steps else 0.0
 
+    def kv_bytes(self) -> int:
+        """Bytes of cached keys and values of the pages being decoded now."""
+        return self._cache.bytes_in_use()
+
     def _loop(self) -> None:
         with torch.inference_mode():
             while self._wait_for_work():

@@ -6,6 +6,7 @@ first, [slots, kv_heads, tokens, head_dim]: a head's rows are contiguous for the
 times as fast as tokens first.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +71,7 @@ class Slot:
 
 
 class SlotCache(Cache):  # type: ignore[misc]
-    """Slots with their rows; `update` writes either one page's prompt or one row of every slot.
+    """Slots with their rows; `update` writes either a piece of one page's prompt or one row of every slot.
 
     Output number i of a slot is stored at text row `prompt_tokens + i % text_window`: the text part is a
     ring when there is a window, and rows never move. Order does not matter to attention, since rotary
@@ -99,7 +100,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         self._first_rows = (
             torch.arange(slots * shape.kv_heads, device=like.device).view(slots, -1) * text_capacity
         )
-        self._prefill: tuple[int, PromptLayout] | None = None
+        self._prefill: tuple[int, PromptLayout, int] | None = None
         self._write_rows: Tensor | None = None
         self._step: object = None
 
@@ -137,16 +138,36 @@ class SlotCache(Cache):  # type: ignore[misc]
         slot = self.held(index)
         return slot.prompt_tokens + min(slot.outputs, self.window)
 
-    def begin_prefill(self, index: int, layout: PromptLayout, step: object) -> None:
-        """The next forward is the prompt of one page, [1, T]; `step` reaches the attention function."""
-        self._prefill, self._step = (index, layout), step
-
-    def begin_step(self, step: object) -> None:
-        """The next forward is one token per slot, [slots, 1]; empty slots write a row that nobody reads."""
-        rows = []
-        for slot in self.slots:
-            rows.append(0 if slot is None else slot.prompt_tokens + slot.outputs % self.window)
+    def bytes_in_use(self) -> int:
+        """Bytes of the keys and values of all pages held now; what is allocated is more. Any thread may ask."""
+        rows = 0
+        for slot in list(self.slots):
             if slot is not None:
+                rows += slot.image_tokens + slot.prompt_tokens + min(slot.outputs, self.window)
+        keys = self.slot_layers[0].image_keys  # [slots, kv_heads, image capacity, head_dim]
+        row_bytes = 2 * keys.shape[1] * keys.shape[3] * keys.element_size()
+        return rows * row_bytes * len(self.slot_layers)
+
+    def begin_prefill(self, index: int, layout: PromptLayout, step: object, first_row: int = 0) -> None:
+        """The next forward is a piece of one page's prompt, [1, T], from entry `first_row` on; `step` reaches
+        the attention function.
+        """
+        self._prefill, self._step = (index, layout, first_row), step
+
+    def begin_step(self, step: object, live: Collection[int] | None = None) -> None:
+        """The next forward is one token per slot, [slots, 1].
+
+        Only `live` slots go on (None: every slot that holds a page). The others write to the row of their
+        first output, which that output overwrites before anyone reads it.
+        """
+        rows = []
+        for index, slot in enumerate(self.slots):
+            if slot is None:
+                rows.append(0)
+            elif live is not None and index not in live:
+                rows.append(slot.prompt_tokens)
+            else:
+                rows.append(slot.prompt_tokens + slot.outputs % self.window)
                 slot.outputs += 1
         written = torch.tensor(rows, device=self._first_rows.device)[:, None]
         self._write_rows = (self._first_rows + written).flatten()  # [slots * kv_heads]
@@ -157,29 +178,43 @@ class SlotCache(Cache):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         """Store new keys and values, [1, kv_heads, T, head_dim] or [slots, kv_heads, 1, head_dim].
 
-        `kwargs["kwargs"]` is the live dict of the attention module; what is put there arrives at the
+        Returns, for a piece of a prompt, all entries of the page so far in prompt order; for a step, what was
+        given. `kwargs["kwargs"]` is the live dict of the attention module; what is put there arrives at the
         attention function, which is how it learns about the step.
         """
         kwargs["kwargs"][STEP_KEY] = self._step
         layer = self.slot_layers[layer_idx]
         if self._prefill is not None:
-            self._store_prompt(layer, key_states[0], value_states[0])
-        else:
-            assert self._write_rows is not None, "no step has begun"
-            for text, new in ((layer.text_keys, key_states), (layer.text_values, value_states)):
-                head_dim = new.shape[3]
-                text.view(-1, head_dim).index_copy_(0, self._write_rows, new.reshape(-1, head_dim))
+            keys = self._store_prompt(layer.image_keys, layer.text_keys, key_states)
+            return keys, self._store_prompt(layer.image_values, layer.text_values, value_states)
+        assert self._write_rows is not None, "no step has begun"
+        for text, new in ((layer.text_keys, key_states), (layer.text_values, value_states)):
+            head_dim = new.shape[3]
+            text.view(-1, head_dim).index_copy_(0, self._write_rows, new.reshape(-1, head_dim))
         return key_states, value_states
 
-    def _store_prompt(self, layer: SlotLayer, keys: Tensor, values: Tensor) -> None:
-        """Split one page's prompt rows, [kv_heads, T, head_dim], into its image part and its text part."""
+    def _store_prompt(self, image: Tensor, text: Tensor, new: Tensor) -> Tensor:
+        """Store a piece of a prompt, [1, kv_heads, T, head_dim], in `image` and `text`; the entries so far."""
         assert self._prefill is not None
-        index, layout = self._prefill
-        start, end = layout.image_start, layout.image_start + layout.image_tokens
-        for rows, image, text in (
-            (keys, layer.image_keys, layer.text_keys),
-            (values, layer.image_values, layer.text_values),
-        ):
-            image[index, :, : layout.image_tokens] = rows[:, start:end]
-            text[index, :, :start] = rows[:, :start]
-            text[index, :, start : len(layout.ids)] = rows[:, end:]
+        index, layout, first = self._prefill
+        rows, last = new[0], first + new.shape[2]
+        for begin, end, store, row in _parts(layout, last):
+            begin_new = max(begin, first)
+            if begin_new < end:
+                start = row + begin_new - begin
+                store_rows = (image if store == "image" else text)[index, :, start : row + end - begin]
+                store_rows.copy_(rows[:, begin_new - first : end - first])
+        if first == 0:
+            return new
+        pieces = [
+            (image if store == "image" else text)[index, :, row : row + end - begin]
+            for begin, end, store, row in _parts(layout, last)
+        ]
+        return torch.cat(pieces, dim=1)[None]
+
+
+def _parts(layout: PromptLayout, last: int) -> list[tuple[int, int, str, int]]:
+    """The first `last` entries of a prompt: begin, end, where they are stored, and from which row on."""
+    image, after = layout.image_start, layout.image_start + layout.image_tokens
+    whole = ((0, image, "text", 0), (image, after, "image", 0), (after, last, "text", image))
+    return [(begin, min(end, last), store, row) for begin, end, store, row in whole if begin < min(end, last)]

@@ -4,7 +4,9 @@ CPU only. A document is fetched once and stays open for as long as consecutive p
 """
 
 import pickle
+import platform
 import time
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,10 +17,12 @@ from workers.fetch import DocumentFetcher, FetchFailure
 from workers.job import ReadJob
 from workers.layout import part_key, staged_key
 from workers.manifest_reader import ManifestReader
+from workers.metrics import MetricsRoller, Worker
 from workers.object_store import ObjectStore, open_store
 from workers.outcomes import Reason
 from workers.prepare import PagePackage, prepare_page
 from workers.rasterize import DocumentFailure, PageFailure, Rasterizer
+from workers.ray_metrics import ray_metrics
 from workers.schema import ManifestPage
 from workers.sniff import Format
 
@@ -48,18 +52,34 @@ class RasterizeShards:
         self._store = open_store(job.target, job.storage)
         self._manifest = ManifestReader(self._store)
         self._pages = PageSource(job)
+        self._pages_drawn = 0
+        self._busy_seconds = 0.0
+        worker = Worker(job.run_id, "rasterize", platform.node(), None, uuid.uuid4().hex[:12])
+        exported = ray_metrics(worker)
+        export = exported.export if exported is not None else None
+        self._metrics = MetricsRoller(self._store, worker, self._sample, export=export)
 
     def __call__(self, shard_numbers: pa.Table) -> pa.Table:
         """All pages of these shards, pickled, as rows of `SHARD_TABLE`."""
         tables = [self._shard(int(number)) for number in shard_numbers.column("shard_index").to_pylist()]
+        self._metrics.roll_soon()
         return pa.concat_tables(tables)
+
+    def _sample(self) -> dict[str, float]:
+        return {"pages_drawn": self._pages_drawn, "busy_seconds": self._busy_seconds}
+
+    def _taken(self, expected: ManifestPage) -> WaitingPage:
+        page = self._pages.take(expected)
+        self._pages_drawn += 1
+        self._busy_seconds += page.rasterize_seconds
+        return page
 
     def _shard(self, shard_index: int) -> pa.Table:
         part_index = self._manifest.shards[shard_index].part_index
         if is_done(self._store, shard_index, part_index):
             return shard_table(shard_index, part_index, None)
         expected = self._manifest.shard_pages(shard_index)
-        return shard_table(shard_index, part_index, [self._pages.take(page) for page in expected])
+        return shard_table(shard_index, part_index, [self._taken(page) for page in expected])
 
 
 class PageSource:

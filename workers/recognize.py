@@ -8,10 +8,8 @@ that, nor after its part was published.
 import asyncio
 import os
 import platform
-import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +18,7 @@ import pyarrow as pa
 
 from workers.assemble import PageCost, Reader, assemble, failed_page_row
 from workers.assess import assess
+from workers.gpu_probe import gpu_probe
 from workers.job import ReadJob
 from workers.layout import attempt_key, staged_key
 from workers.metrics import MetricsRoller, Worker
@@ -27,6 +26,8 @@ from workers.object_store import open_store
 from workers.outcomes import Outcome, Reason
 from workers.rasterize import PageFailure
 from workers.rasterize_shard import WaitingPage, WaitingShard, is_done, waiting_shard
+from workers.ray_metrics import ray_metrics
+from workers.reading_totals import ReadingTotals, page_measures
 from workers.schema import PageRow, rows_to_table, table_to_parquet
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class ShardDone:
     pages: int
     pages_failed: int
     pages_flagged: int
+    pages_blank: int
+    pages_repaired: int
     image_tokens: int
     output_tokens: int
     read_now: bool
@@ -67,11 +70,12 @@ class RecognizeShards:
         self._started = time.monotonic()
         gpu_id = _gpu_id()
         self._reader = _reader(job, model, gpu_id, self._actor)
-        self._totals: Counter[str] = Counter()
-        self._read_share_sum = 0.0
-        self._lock = threading.Lock()
+        self._totals = ReadingTotals()
+        self._gpu = gpu_probe(gpu_id)
         worker = Worker(job.run_id, "read", platform.node(), gpu_id, self._actor)
-        self._metrics = MetricsRoller(self._store, worker, self._sample)
+        self._exported = ray_metrics(worker)
+        export = self._exported.export if self._exported is not None else None
+        self._metrics = MetricsRoller(self._store, worker, self._sample, export=export)
         self._in_flight = 0
 
     async def __call__(self, table: pa.Table) -> AsyncIterator[dict[str, list[object]]]:
@@ -123,30 +127,19 @@ class RecognizeShards:
         return assemble(page.expected, page.package, page_text, assessment, self._reader, cost)
 
     def _count(self, rows: Sequence[PageRow]) -> None:
-        with self._lock:
-            self._totals["shards"] += 1
-            self._totals["pages"] += len(rows)
-            self._totals["pages_failed"] += sum(row.outcome == Outcome.FAILED for row in rows)
-            self._totals["image_tokens"] += sum(row.image_tokens or 0 for row in rows)
-            self._totals["output_tokens"] += sum(row.output_tokens or 0 for row in rows)
-            self._totals["queue_milliseconds"] += sum(int(1000 * (row.queue_seconds or 0)) for row in rows)
-            shares = [row.image_kv_read_share for row in rows if row.image_kv_read_share is not None]
-            self._totals["pages_with_share"] += len(shares)
-            self._read_share_sum += sum(shares)
+        self._totals.add(rows)
+        if self._exported is not None:
+            for row in rows:
+                self._exported.observe(page_measures(row))
 
     def _sample(self) -> dict[str, float]:
-        with self._lock:
-            totals = dict(self._totals)
-            shares = totals.pop("pages_with_share", 0)
-            milliseconds = totals.pop("queue_milliseconds", 0)
-            read_share = self._read_share_sum / shares if shares else 0.0
         return {
-            **totals,
-            "queue_seconds": milliseconds / 1000,
+            **self._totals.sample(),
+            **(self._gpu.sample() if self._gpu is not None else {}),
             "busy_seconds": self._engine.busy_seconds,
             "decode_steps": self._engine.steps,
             "slot_fill": self._engine.slot_fill(),
-            "image_kv_read_share": read_share,
+            "kv_bytes": self._engine.kv_bytes(),
         }
 
     def _done(self, shard_index: int, rows: Sequence[PageRow], *, read_now: bool) -> ShardDone:
@@ -155,6 +148,8 @@ class RecognizeShards:
             pages=len(rows),
             pages_failed=sum(row.outcome == Outcome.FAILED for row in rows),
             pages_flagged=sum(row.outcome == Outcome.FLAGGED for row in rows),
+            pages_blank=sum(row.outcome == Outcome.OK_BLANK for row in rows),
+            pages_repaired=sum(row.outcome == Outcome.OK_REPAIRED for row in rows),
             image_tokens=sum(row.image_tokens or 0 for row in rows),
             output_tokens=sum(row.output_tokens or 0 for row in rows),
             read_now=read_now,
