@@ -1,48 +1,87 @@
-"""The front door to models: `load` by name or folder. Adapters are imported only when asked for."""
+"""The front door to models: `load` by name, folder or hub id. Adapters are imported only when asked for."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastocr_core.vision.families import MINI, TINY, family_of_folder, family_of_name, hub_id_of, model_names
+
 if TYPE_CHECKING:
+    import torch
+
     from fastocr_core.models.base import ModelAdapter
 
-MODEL_NAMES: tuple[str, ...] = ("mini", "tiny")
+MODEL_NAMES: tuple[str, ...] = model_names()
 
 
-def load(name_or_path: str, *, revision: str | None = None, device: str = "auto") -> "ModelAdapter":
-    """The model of that name, or the one whose weights lie in that folder.
+def load(
+    name_or_path: str,
+    *,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: "torch.dtype | None" = None,
+) -> "ModelAdapter":
+    """The model of that name or hub id, or the one whose weights lie in that folder.
 
     `device` is `auto` (CUDA where there is one), `cpu`, `cuda` or any torch device. `revision` asks for one
-    version and raises ValueError if the model at hand is another. ValueError for an unknown name.
+    version: of a hub id it is fetched, of anything else it is compared. `dtype` None: bfloat16 on CUDA, float32
+    elsewhere; the embedded reader and the toy are always float32. Weights are read from safetensors only and no
+    code of a model is run. ValueError for an unknown name, a model that differs from what its adapter expects,
+    or another revision; FileNotFoundError for what is missing or cannot be fetched.
     """
-    adapter = _build(name_or_path)
-    if revision is not None and revision != adapter.revision:
-        raise ValueError(f"model {name_or_path!r} is at revision {adapter.revision!r}, not {revision!r}")
-    _place(adapter, device)
-    return adapter
-
-
-def _build(name_or_path: str) -> "ModelAdapter":
-    if name_or_path == "tiny":
-        from fastocr_core.models.tiny import load_tiny
-
-        return load_tiny()
-    if name_or_path == "mini":
-        from fastocr_core.models.mini.adapter import load_mini
-
-        return load_mini(None)
-    if Path(name_or_path).is_dir():
-        from fastocr_core.models.mini.adapter import load_mini
-
-        return load_mini(Path(name_or_path))
-    raise ValueError(
-        f"unknown model {name_or_path!r}; known: {', '.join(MODEL_NAMES)}, or a folder with weights"
-    )
-
-
-def _place(adapter: "ModelAdapter", device: str) -> None:
     import torch
 
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    adapter.to(torch.device(device))
+    place = torch.device(device)
+    wanted = dtype or (torch.bfloat16 if place.type == "cuda" else torch.float32)
+    adapter = _build(name_or_path, revision, wanted)
+    if revision is not None and revision != adapter.revision and hub_id_of(name_or_path) is None:
+        raise ValueError(f"model {name_or_path!r} is at revision {adapter.revision!r}, not {revision!r}")
+    adapter.to(place)
+    return adapter
+
+
+def _build(model: str, revision: str | None, dtype: "torch.dtype") -> "ModelAdapter":
+    if model == TINY.name:
+        from fastocr_core.models.tiny import load_tiny
+
+        return load_tiny()
+    if model == MINI.name:
+        return _load_mini(None)
+    folder = Path(model)
+    if folder.is_dir() and family_of_name(model) is None:
+        return _load_folder(folder, dtype)
+    hub_id = hub_id_of(model)
+    if hub_id is None:
+        raise ValueError(
+            f"unknown model {model!r}; known: {', '.join(MODEL_NAMES)}, a hub id, or a folder with weights"
+        )
+    return _load_from_hub(model, hub_id, revision, dtype)
+
+
+def _load_mini(folder: Path | None) -> "ModelAdapter":
+    from fastocr_core.models.mini.adapter import load_mini
+
+    return load_mini(folder)
+
+
+def _load_folder(folder: Path, dtype: "torch.dtype") -> "ModelAdapter":
+    from fastocr_core.models.registry import MODEL_FAMILIES
+
+    known = family_of_folder(folder)
+    return _load_mini(folder) if known is MINI else MODEL_FAMILIES[known.name].load(folder, dtype)
+
+
+def _load_from_hub(model: str, hub_id: str, revision: str | None, dtype: "torch.dtype") -> "ModelAdapter":
+    from fastocr_core.models.checkpoint import read_json
+    from fastocr_core.models.hub import hub_folder
+    from fastocr_core.models.registry import MODEL_FAMILIES
+    from fastocr_core.vision.families import CONFIG_FILE, family_of_config
+
+    # The describing files first: a model that cannot be read is refused before its weights are fetched.
+    described = hub_folder(hub_id, revision, weights=False)
+    known = family_of_name(model) or family_of_config(read_json(described / CONFIG_FILE), hub_id)
+    folder = hub_folder(hub_id, revision)
+    adapter = MODEL_FAMILIES[known.name].load(folder, dtype)
+    adapter.revision = folder.name  # the commit
+    return adapter

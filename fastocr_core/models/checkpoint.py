@@ -16,7 +16,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from fastocr_core.models.revisions import CONFIG_FILE, WEIGHTS_FILE, checkpoint_revision
+from fastocr_core.models.revisions import WEIGHTS_FILE, checkpoint_revision
+from fastocr_core.vision.families import CONFIG_FILE
 
 INDEX_FILE = f"{WEIGHTS_FILE}.index.json"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -141,19 +142,20 @@ def weightless() -> Iterator[None]:
 
     Computed buffers (rotary frequencies, position numbers) are stored in no checkpoint, so they must be real.
     """
-    original = nn.Module.register_parameter
+    modules: Any = nn.Module
+    original = modules.register_parameter
     thread = threading.get_ident()
 
     def register(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        if parameter is not None and threading.get_ident() == thread:
+        if parameter is not None and not parameter.is_meta and threading.get_ident() == thread:
             parameter = nn.Parameter(parameter.to("meta"), requires_grad=False)
         original(module, name, parameter)
 
-    nn.Module.register_parameter = register  # type: ignore[method-assign]
+    modules.register_parameter = register
     try:
         yield
     finally:
-        nn.Module.register_parameter = original  # type: ignore[method-assign]
+        modules.register_parameter = original
 
 
 def fill(

@@ -5,14 +5,24 @@ A target belongs to one revision; weights retrained under the same name are anot
 
 import functools
 import hashlib
-import json
 from pathlib import Path
+
+from fastocr_core.models.hub import hub_revision
+from fastocr_core.vision.families import MINI, TINY, family_of_folder, family_of_name, hub_id_of, model_names
 
 TINY_REVISION = "1"
 WEIGHTS_FILE = "model.safetensors"
-CONFIG_FILE = "config.json"
-# What decides about a text besides the weights: sizes, vocabulary, pixels, prompt wording.
-DESCRIBING_FILES = ("config.json", "tokenizer.json", "preprocessor_config.json")
+# What decides about a text besides the weights: sizes, vocabulary, pixels, wording of the prompt, stop ids.
+DESCRIBING_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.json",
+    "chat_template.jinja",
+    "preprocessor_config.json",
+    "processor_config.json",
+)
 
 
 def mini_folder() -> Path:
@@ -53,25 +63,21 @@ def _digest(state: tuple[tuple[Path, int, int], ...]) -> str:
     return whole.hexdigest()[:16]
 
 
-def is_mini_folder(folder: Path) -> bool:
-    """Whether a folder holds an embedded reader: its card names no architecture of another model."""
-    file = folder / CONFIG_FILE
-    if not file.is_file():
-        return True
-    try:
-        card = json.loads(file.read_text("utf-8"))
-    except ValueError:  # also what is not UTF-8
-        return False
-    return isinstance(card, dict) and not card.keys() & {"model_type", "architectures"}
+def model_revision(name_or_path: str, revision: str | None = None) -> str:
+    """The revision that `load` of the same name would report.
 
-
-def model_revision(name_or_path: str) -> str:
-    """The revision that `load` of the same name would report. ValueError for a name that is not known here."""
-    if name_or_path == "tiny":
+    For a hub id the commit that `revision` (None: its main branch) stands for; its describing files are
+    fetched if they are not cached. ValueError for an unknown name, FileNotFoundError for what is missing or
+    cannot be fetched.
+    """
+    if name_or_path == TINY.name:
         return TINY_REVISION
-    if name_or_path == "mini":
+    if name_or_path == MINI.name:
         return weights_revision(mini_folder())
     folder = Path(name_or_path)
-    if folder.is_dir():
-        return weights_revision(folder) if is_mini_folder(folder) else checkpoint_revision(folder)
-    raise ValueError(f"the revision of model {name_or_path!r} cannot be found without loading it")
+    if folder.is_dir() and family_of_name(name_or_path) is None:
+        return weights_revision(folder) if family_of_folder(folder) is MINI else checkpoint_revision(folder)
+    hub_id = hub_id_of(name_or_path)
+    if hub_id is None:
+        raise ValueError(f"unknown model {name_or_path!r}; known: {', '.join(model_names())}, or a folder")
+    return hub_revision(hub_id, revision)

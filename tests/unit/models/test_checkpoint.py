@@ -148,7 +148,7 @@ def test_the_revision_follows_the_content_and_not_the_place(
 def test_config_differences_are_all_named() -> None:
     config = {"sizes": {"hidden": 4, "mla": 0}, "kind": "a"}
     require_config(config, {"sizes.hidden": 4, "kind": "a", "sizes.scaling": None}, "small model")
-    with pytest.raises(ValueError, match="kind is 'a' instead of 'b'; sizes.mla is 0 instead of False"):
+    with pytest.raises(ValueError, match=r"kind is 'a' instead of 'b'; sizes.mla is 0 instead of False"):
         require_config(config, {"kind": "b", "sizes.mla": False}, "small model")
 
 

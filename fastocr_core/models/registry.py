@@ -1,0 +1,64 @@
+"""Which adapter reads which family of models, by import path, so that naming one loads nothing.
+
+A new family is one `KnownFamily` in `fastocr_core.vision.families`, one view there, and one line here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from fastocr_core.vision.families import FAMILIES, KnownFamily
+
+if TYPE_CHECKING:
+    import torch
+
+    from fastocr_core.models.base import ModelAdapter
+
+    FolderLoader = Callable[[Path, torch.dtype | None], ModelAdapter]
+
+_LOADERS = {
+    "unlimited-ocr": "fastocr_core.models.deepseek.adapter:load_unlimited",
+    "deepseek-ocr": "fastocr_core.models.deepseek.adapter:load_deepseek",
+    "olmocr": "fastocr_core.models.olmocr.adapter:load_olmocr",
+    "qwen2_5_vl": "fastocr_core.models.qwen2_5_vl.adapter:load_qwen2_5_vl",
+    "dots-ocr": "fastocr_core.models.dots_ocr.adapter:load_dots_ocr",
+    "llava_onevision": "fastocr_core.models.llava_onevision.adapter:load_llava_onevision",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFamily:
+    """A family and `load_path`, "module:function" of what loads a folder: (folder, dtype) -> adapter."""
+
+    known: KnownFamily
+    load_path: str
+
+    @property
+    def name(self) -> str:
+        """The family's name, as `ModelVision.family` has it."""
+        return self.known.name
+
+    @property
+    def hub_ids(self) -> tuple[str, ...]:
+        """Hub ids of its published checkpoints."""
+        return tuple(hub_id for _, hub_id in self.known.hub_ids)
+
+    def matches(self, config: Mapping[str, Any], place: str = "") -> bool:
+        """Whether a checkpoint with this config.json belongs to it."""
+        return self.known.matches(config, place)
+
+    def load(self, folder: Path, dtype: "torch.dtype | None" = None) -> "ModelAdapter":
+        """The adapter over the weights in a folder; None keeps their stored type.
+
+        FileNotFoundError or ValueError, in one sentence, for a folder that cannot be used.
+        """
+        module, _, function = self.load_path.partition(":")
+        loader = cast("FolderLoader", getattr(import_module(module), function))
+        return loader(folder, dtype)
+
+
+MODEL_FAMILIES = {
+    known.name: ModelFamily(known, _LOADERS[known.name]) for known in FAMILIES if known.name in _LOADERS
+}
