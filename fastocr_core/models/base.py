@@ -124,6 +124,12 @@ class ModelAdapter(abc.ABC):
         """Tokens that may not follow the output `tokens` of a page: the model's own guard, none by default."""
         return ()
 
+    def turn_wanted(self, tokens: Sequence[int]) -> int:
+        """Degrees (0, 90, 180, 270, counter-clockwise) by which the page should be turned and read again, as the
+        model says in its output `tokens`; 0 for models that say nothing of the kind.
+        """
+        return 0
+
     def next_positions(self, positions: Tensor, tokens: Tensor) -> Tensor:
         """Positions of `tokens` [B], which follow the entries at `positions`; both int64 [axes, B]."""
         return positions + 1
