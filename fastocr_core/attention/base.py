@@ -48,8 +48,7 @@ class StepPolicy(Protocol):
         """Whether the policy chooses from this layer's image attention."""
 
     def take_scores(self, layer: int, slot: int, probabilities: Tensor) -> None:
-        """Image part of the attention, [kv_heads, queries per kv head, seen]; sums to at most 1 per query.
-        """
+        """Image part of the attention, [kv_heads, queries per kv head, seen]; sums to at most 1 per query."""
 
 
 @dataclass(slots=True)
@@ -75,13 +74,14 @@ class Step:
         """Hand on image attention [kv_heads, group, seen]: over all image tokens, or over those of the
         slot's set in this layer.
         """
-        if self.policy.wants_scores(layer, slot):
-            self.policy.take_scores(layer, slot, probabilities)
+        # The gaze first: the policy may change the set.
         if layer == self.gaze_layer and slot in self.watched:
             mass = probabilities.sum(1)  # [kv_heads, seen]
             chosen = self.policy.selection(layer).sets[slot]
             index = torch.arange(mass.shape[1], device=mass.device) if chosen is None else chosen
             self.gaze[slot] = float((mass * index).sum() / mass.sum())
+        if self.policy.wants_scores(layer, slot):
+            self.policy.take_scores(layer, slot, probabilities)
 
     def count(self, slot: int, read: int, cached: int) -> None:
         """Note rows of one layer, really read and cached."""
@@ -95,6 +95,9 @@ class AttentionBackend(abc.ABC):
     """One way to read the slot cache."""
 
     name: str
+
+    def cache_replaced(self) -> None:
+        """The next call is over another slot cache: forget what was derived from the old one."""
 
     @abc.abstractmethod
     def attend(self, layer: int, query: Tensor, scaling: float, cache: SlotCache, step: Step) -> Tensor:

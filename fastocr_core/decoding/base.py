@@ -7,15 +7,11 @@ before the first step (the prompt, the image encoding) is here too, with default
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from fastocr_core.attention.base import Selection
-from fastocr_core.models.base import PromptLayout
-
-if TYPE_CHECKING:
-    from fastocr_core.models.base import ImageEncoding
+from fastocr_core.models.base import ImageEncoding, PromptLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +70,7 @@ class Policy(abc.ABC):
     # True: `compress` looks at `ImageEncoding.received` and `.keys`, which cost the vision tower extra.
     needs_scored_encoding: bool = False
 
-    def compress(
-        self, encoding: "ImageEncoding", layout: PromptLayout
-    ) -> tuple[Tensor, PromptLayout]:
+    def compress(self, encoding: "ImageEncoding", layout: PromptLayout) -> tuple[Tensor, PromptLayout]:
         """Image embeddings [kept, hidden] that go into the prompt, and the prompt's layout with as many
         image tokens; kept tokens keep their positions. Afterwards "image tokens" means the kept ones;
         shares that the engine reports are of the page's own number.
@@ -89,7 +83,7 @@ class Policy(abc.ABC):
         """Whether `take_prefill` wants this layer."""
         return False
 
-    def take_prefill(self, layer: int, slot: int, view: PrefillView) -> None:
+    def take_prefill(self, layer: int, slot: int, view: PrefillView) -> None:  # noqa: B027 - a default
         """Queries and keys of the prompt in an observed layer; once per chunk."""
 
     def prefill_visible(self, layer: int, slot: int) -> Tensor | None:
@@ -106,7 +100,7 @@ class Policy(abc.ABC):
     def admit(self, slot: int, image_tokens: int, grid: ImageGrid | None = None) -> None:
         """A page is about to be prefilled into `slot`."""
 
-    def admitted(self, slot: int) -> None:
+    def admitted(self, slot: int) -> None:  # noqa: B027 - a default
         """The prompt of the page in `slot` is cached."""
 
     @abc.abstractmethod

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from fastocr_core.attention.base import Selection
+from fastocr_core.config import DecodePolicy
 from fastocr_core.decoding.base import ImageGrid, Policy
+from fastocr_core.models.base import ModelAdapter
 
 
 class DensePolicy(Policy):
@@ -41,3 +43,8 @@ class DensePolicy(Policy):
 
     def take_scores(self, layer: int, slot: int, probabilities: Tensor) -> None:
         """Not asked for."""
+
+
+def build(settings: DecodePolicy, model: ModelAdapter, slots: int, floor: int) -> Policy:
+    """Nothing to settle."""
+    return DensePolicy(slots)
