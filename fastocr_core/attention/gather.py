@@ -1,8 +1,9 @@
 """The gather backend in plain torch: reads only the selected image rows.
 
 Every slot is computed alone, in shapes that follow from its own lengths, so a page's numbers cannot depend
-on its neighbours. Image and text scores are joined before one softmax: cheaper here than merging two
-partial softmaxes, and the same by definition.
+on its neighbours. The query heads of a group are the rows of one matrix product per KV head: keys and values
+are read once, never repeated. Image and text scores are joined before one softmax in fp32: cheaper here than
+merging two partial softmaxes, and the same by definition.
 """
 
 import torch
@@ -22,17 +23,19 @@ class GatherAttention(AttentionBackend):
 
     def __init__(self) -> None:
         self.gathered_rows = 0
-        self._flat_of: Selection | None = None
+        # Row numbers of the newest selection: layers between two focal layers share it.
+        self._flat_of: tuple[Selection, tuple[int, ...]] | None = None
         self._flat_rows: Tensor | None = None
 
     def attend(self, layer: int, query: Tensor, scaling: float, cache: SlotCache, step: Step) -> Tensor:
-        """See `AttentionBackend.attend`."""
+        """See `AttentionBackend.attend`. Image attention is handed on in fp32 or better."""
         slots, query_heads, _, head_dim = query.shape
         store = cache.slot_layers[layer]
         kv_heads = store.image_keys.shape[1]
-        grouped = (query * scaling).view(slots, kv_heads, query_heads // kv_heads, head_dim).unbind(0)
-        selection = step.policy.selection(layer)
-        gathered = self._gather(selection, store, cache)
+        # In half precision a scaled query would be rounded once more; there the scores are scaled, in fp32.
+        scaled = query * scaling if query.dtype.itemsize > 2 else query
+        grouped = scaled.view(slots, kv_heads, query_heads // kv_heads, head_dim).unbind(0)
+        gathered = self._gather(step.policy.selection(layer), step.live, store, cache)
         outputs = [torch.zeros_like(grouped[0])] * slots
         for slot in step.live:
             image_tokens = cache.held(slot).image_tokens
@@ -44,7 +47,10 @@ class GatherAttention(AttentionBackend):
             text = cache.text_rows(slot)
             text_keys, text_values = store.text_of_slot[slot]
             outputs[slot], image = _attend_parts(
-                grouped[slot], keys, values, text_keys.narrow(1, 0, text), text_values.narrow(1, 0, text)
+                grouped[slot],
+                scaling,
+                (keys, values),
+                (text_keys.narrow(1, 0, text), text_values.narrow(1, 0, text)),
             )
             step.count(slot, kv_heads * keys.shape[1], kv_heads * image_tokens)
             if step.wants(layer, slot):
@@ -52,15 +58,15 @@ class GatherAttention(AttentionBackend):
         return torch.stack(outputs).view(slots, 1, query_heads, head_dim)
 
     def _gather(
-        self, selection: Selection, store: SlotLayer, cache: SlotCache
+        self, selection: Selection, live: tuple[int, ...], store: SlotLayer, cache: SlotCache
     ) -> dict[int, tuple[Tensor, Tensor]]:
-        """Selected image rows by slot: keys and values, each [kv_heads, kept, head_dim]."""
-        sparse = [(slot, chosen) for slot, chosen in enumerate(selection.sets) if chosen is not None]
+        """Selected image rows by live slot: keys and values, each [kv_heads, kept, head_dim]."""
+        sparse = [(slot, chosen) for slot in live if (chosen := selection.sets[slot]) is not None]
         if not sparse:
             return {}
-        if self._flat_of is not selection:
+        if self._flat_of is None or self._flat_of[0] is not selection or self._flat_of[1] != live:
             self._flat_rows = _flat_rows(sparse, cache.image_capacity)
-            self._flat_of = selection
+            self._flat_of = selection, live
         assert self._flat_rows is not None
         head_dim = store.image_keys.shape[3]
         keys = store.image_keys.view(-1, head_dim).index_select(0, self._flat_rows)
@@ -84,15 +90,22 @@ def _flat_rows(sparse: list[tuple[int, Tensor]], image_capacity: int) -> Tensor:
 
 
 def _attend_parts(
-    query: Tensor, image_keys: Tensor, image_values: Tensor, text_keys: Tensor, text_values: Tensor
+    query: Tensor, scaling: float, image: tuple[Tensor, Tensor], text: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """One slot: query [kv_heads, group, head_dim] over both parts, each [kv_heads, rows, head_dim].
+    """One slot: query [kv_heads, group, head_dim] over keys and values of both parts, each [kv_heads, rows,
+    head_dim]; scaled already unless in half precision.
 
-    Returns the output [kv_heads, group, head_dim] and the image part of the attention [kv_heads, group,
-    image rows].
+    Returns the output [kv_heads, group, head_dim] and the image part of the attention, [kv_heads, group,
+    image rows], in fp32 or better.
     """
+    image_keys, image_values = image
+    text_keys, text_values = text
     image_scores = torch.bmm(query, image_keys.transpose(1, 2))  # [kv_heads, group, image rows]
     text_scores = torch.bmm(query, text_keys.transpose(1, 2))  # [kv_heads, group, text rows]
-    attention = torch.cat((image_scores, text_scores), dim=2).softmax(dim=2)
-    image, text = attention.split_with_sizes((image_keys.shape[1], text_keys.shape[1]), dim=2)
-    return torch.baddbmm(torch.bmm(image, image_values), text, text_values), image
+    scores = torch.cat((image_scores, text_scores), dim=2)
+    if scores.dtype.itemsize <= 2:
+        scores = scores.float().mul_(scaling)
+    attention = scores.softmax(dim=2)
+    seen, said = attention.split_with_sizes((image_keys.shape[1], text_keys.shape[1]), dim=2)
+    output = torch.bmm(seen.to(query.dtype), image_values)
+    return torch.baddbmm(output, said.to(query.dtype), text_values), seen
