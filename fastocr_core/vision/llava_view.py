@@ -66,10 +66,16 @@ def vision_llava(mode: str = "auto", folder: Path | None = None) -> ModelVision:
     return ModelVision("llava_onevision", "page", patch, patch, most, 144, tuple(settings), takes_prompt=True)
 
 
+def canvases_of(vision: ModelVision) -> list[tuple[int, int]]:
+    """Rows and columns of tiles of every canvas, in the checkpoint's order."""
+    sides = [int(value) for name, value in vision.settings if name.startswith("canvas_")]
+    return list(zip(sides[::2], sides[1::2], strict=True))
+
+
 def plan_canvas(width: int, height: int, vision: ModelVision) -> CanvasPlan:
     """Choose the canvas of an image and what remains of it: by the area it shows, then by the least margin."""
     tile = int(dict(vision.settings)["tile_pixels"])
-    tile_rows, tile_columns = _best_canvas(width, height, tile, _canvases_of(vision))
+    tile_rows, tile_columns = _best_canvas(width, height, tile, canvases_of(vision))
     by_width, by_height = tile_columns * tile / width, tile_rows * tile / height
     fitted_width, fitted_height = tile_columns * tile, tile_rows * tile
     if by_width < by_height:
@@ -156,11 +162,6 @@ def _most_tokens(canvases: list[tuple[int, int]], side: int) -> int:
     most_patches = max(rows * columns for rows, columns in canvases) * side * side
     unshrunk = math.floor(TILES_UNSHRUNK * side * side * _SHRINK_ABOVE**2)
     return side * side + min(most_patches, unshrunk) + max(rows for rows, _ in canvases) * side
-
-
-def _canvases_of(vision: ModelVision) -> list[tuple[int, int]]:
-    sides = [int(value) for name, value in vision.settings if name.startswith("canvas_")]
-    return list(zip(sides[::2], sides[1::2], strict=True))
 
 
 def _canvases(found: dict[str, Any], tile: int) -> list[tuple[int, int]]:

@@ -1,0 +1,1 @@
+"""LLaVA-OneVision 0.5B and 7B: published weights behind the adapter contract."""
