@@ -1,27 +1,25 @@
 """The engine: reads pages in a continuous batch. Pages join while others are decoded, and every page ends
 in a result.
 
-One background thread owns the model. It takes waiting pages into free slots, encodes and prefills each
-alone, then runs one decode step for all slots, and so on. Which pages share a batch has no influence on any
-page's tokens.
+One background thread owns the model. It takes waiting pages into free slots, encodes each alone and caches
+its prompt in chunks, with one decode step of all slots in between. Which pages share a batch has no
+influence on any page's tokens.
 """
 
+import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import torch
 
 from fastocr_core.attention import attention_backend
-from fastocr_core.attention.base import Step
+from fastocr_core.batch import Batch, Taken
 from fastocr_core.config import DecodePolicy, EngineLimits
-from fastocr_core.decoding import build_policy
-from fastocr_core.decoding.base import Policy
-from fastocr_core.forward import Choice, DecoderForward
-from fastocr_core.kv_cache import SlotCache
+from fastocr_core.memory import is_out_of_memory, release_cached_memory
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.output import FinishReason, PageText
 from fastocr_core.sequence import Request, Sequence, described, failed_page, finished_page
@@ -31,15 +29,14 @@ from fastocr_core.vision.prepared import PreparedPage
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PROMPT_CAPACITY = 256
-PolicyBuilder = Callable[[DecodePolicy, ModelAdapter, int], Policy]
-
 
 class Engine:
     """Reads pages with one model and one decode policy.
 
-    `backend` is `gather` or `masked` (the slow oracle); `build` makes the running policy, and so takes one of
-    your own. Close it, or use it as a context manager.
+    `backend` is the name of an attention backend, `gather` by default; `masked` is the slow oracle. Close the
+    engine, or use it as a context manager. Where memory runs out, slots and token budget are halved and the
+    pages are read again; `out_of_memory` and `pages_restarted` count that, `slots` and `token_budget` are what
+    is in force.
     """
 
     def __init__(
@@ -49,7 +46,6 @@ class Engine:
         max_batch: int = 8,
         limits: EngineLimits | None = None,
         backend: str = "gather",
-        build: PolicyBuilder = build_policy,
     ) -> None:
         if max_batch < 1:
             raise ValueError(f"max_batch must be at least 1, not {max_batch}")
@@ -59,32 +55,24 @@ class Engine:
             model.max_output_tokens, self.limits.max_output_tokens or model.max_output_tokens
         )
         self.backend = attention_backend(backend)
-        self._chooser = build(self.policy, model, max_batch)
-        self._cache = SlotCache(
-            model.shape,
-            max_batch,
-            model.vision.max_image_tokens,
-            PROMPT_CAPACITY,
-            self.max_output_tokens,
-            model.text_window,
-            torch.empty(0, device=model.device, dtype=model.dtype),
-        )
-        self._forward = DecoderForward(model, self._cache, self.backend, max_batch)
-        # Where the gaze is taken from while a token cycle is suspected.
-        self._gaze_layer = (self.policy.focal_layers or model.focal_layers or (model.shape.layers // 2,))[-1]
-        # Of the newest token of every slot, int64 [axes, slots]; meaningless where a slot is empty.
-        self._positions = torch.zeros(1, max_batch, dtype=torch.int64, device=model.device)
-        self._running: dict[int, Sequence] = {}
+        self.slots, self.token_budget = max_batch, self.limits.token_budget
         self._waiting: deque[Request] = deque()
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._submitted = 0
         self.started_at = time.time()
         self.busy_seconds = 0.0  # encoding, prefilling and decoding
         self.decode_seconds = 0.0  # decode steps alone
         self.tokens_out = 0
         self.steps = 0
+        self.prefill_chunks = 0
+        self.out_of_memory = 0
+        self.pages_restarted = 0
         self._filled_slots = 0
+        self._offered_slots = 0
+        self._batch: Batch | None = None
+        self._build()
 
     def read(self, pages: "Iterable[Image | PreparedPage]", prompt: str | None = None) -> Iterator[PageText]:
         """Results in input order, streaming; at most `max_batch + limits.pages_ahead` pages are held at
@@ -121,9 +109,21 @@ class Engine:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="fastocr-engine", daemon=True)
                 self._thread.start()
-            self._waiting.append(Request(prepared, layout, future, submitted_at))
+            self._submitted += 1
+            self._waiting.append(Request(prepared, layout, future, submitted_at, self._submitted))
             self._wake.notify()
         return future
+
+    async def read_async(self, page: "Image | PreparedPage", prompt: str | None = None) -> PageText:
+        """One page, for an asyncio loop: images are prepared in a thread, and the loop goes on meanwhile.
+
+        Cancelling it takes a page that has not been begun out of the queue.
+        """
+        if isinstance(page, PreparedPage):
+            future = self.submit(page, prompt)
+        else:
+            future = await asyncio.to_thread(self.submit, page, prompt)
+        return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """Finish what was submitted, then stop. Harmless when repeated."""
@@ -140,128 +140,224 @@ class Engine:
         self.close()
 
     def slot_fill(self) -> float:
-        """Mean share of slots that held a page in the steps so far; 0.0 before the first."""
-        return self._filled_slots / (self.steps * self.max_batch) if self.steps else 0.0
-
-    def kv_bytes(self) -> int:
-        """Bytes of cached keys and values of the pages being decoded now."""
-        return self._cache.bytes_in_use()
+        """Mean share of slots that held a page being decoded in the steps so far; 0.0 before the first."""
+        return self._filled_slots / self._offered_slots if self._offered_slots else 0.0
 
     def _loop(self) -> None:
         with torch.inference_mode():
             while self._wait_for_work():
                 try:
-                    self._turn()
+                    self._turn(self._batch or self._build())
                 except Exception as failure:  # nobody may wait for ever on a page
-                    self._fail_running(described(failure))
-
-    def _turn(self) -> None:
-        """Take in what fits, then decode one step."""
-        begun = time.monotonic()
-        while (request := self._next_request()) is not None:
-            self._admit(request)
-        decode_begun = time.monotonic()
-        if self._running:
-            self._step()
-        ended = time.monotonic()
-        self.decode_seconds += ended - decode_begun
-        self.busy_seconds += ended - begun
+                    self._give_up(described(failure))
 
     def _wait_for_work(self) -> bool:
         """Block until there is something to do; False when closed and done."""
         with self._wake:
-            while not self._waiting and not self._running:
+            while not self._waiting and not (self._batch and self._batch.requests):
                 if self._closed:
                     return False
                 self._wake.wait()
             return True
 
-    def _next_request(self) -> Request | None:
+    def _turn(self, batch: Batch) -> None:
+        """Take in about one chunk of prompts, all that fits if nobody is being decoded; then one step."""
+        begun = time.monotonic()
+        most = self.limits.prefill_chunk if batch.running else None
+        taken_in = 0
+        while (most is None or taken_in < most) and self._batch is batch:
+            if batch.filling is None and not self._admit_next(batch):
+                break
+            taken_in += self._fill(batch)
+        decode_begun = time.monotonic()
+        if batch.running and self._batch is batch:
+            self._step(batch)
+        ended = time.monotonic()
+        self.decode_seconds += ended - decode_begun
+        self.busy_seconds += ended - begun
+
+    def _next_request(self, batch: Batch) -> Request | None:
         """The oldest waiting page if a slot is free and the token budget allows it; pages never overtake."""
         with self._wake:
             while self._waiting and self._waiting[0].future.cancelled():
                 # tells those who wait for the future that it is done
                 self._waiting.popleft().future.set_running_or_notify_cancel()
-            if not self._waiting or self._cache.free_slots == 0:
+            if not self._waiting or batch.cache.free_slots == 0:
                 return None
-            budget = self.limits.token_budget
-            if budget is not None and self._running:
-                requests = [self._waiting[0], *(sequence.request for sequence in self._running.values())]
-                if sum(request.tokens_at_most(self.max_output_tokens) for request in requests) > budget:
+            held, first = batch.requests, self._waiting[0]
+            if held and (first.alone or any(request.alone for request in held)):
+                return None
+            if self.token_budget is not None and held:
+                tokens = sum(request.tokens_at_most(self.max_output_tokens) for request in [first, *held])
+                if tokens > self.token_budget:
                     return None
             return self._waiting.popleft()
 
-    def _admit(self, request: Request) -> None:
-        """Encode and prefill one page into a free slot; its first token comes from the prompt."""
-        if not request.future.set_running_or_notify_cancel():
-            return
-        admitted_at = time.monotonic()
-        slot = None
+    def _admit_next(self, batch: Batch) -> bool:
+        """Bring the next page into a slot; False if there is none to bring."""
+        while (request := self._next_request(batch)) is not None:
+            if not request.started and not request.future.set_running_or_notify_cancel():
+                continue
+            request.started = True
+            admitted_at = time.monotonic()
+            try:
+                batch.admit(request, admitted_at)
+                return True
+            except Exception as failure:  # errors are results, and other pages go on
+                self._refuse(batch, request, failure)
+                if self._batch is not batch:
+                    return False
+        return False
+
+    def _fill(self, batch: Batch) -> int:
+        """One piece of the oldest prompt: how many entries."""
+        request = batch.filling
+        assert request is not None, "no prompt is under way"
         try:
-            image = self.model.encode(request.page)
-            slot = self._cache.allocate(request.layout)
-            choice = self._forward.prefill(slot, image, request.layout)
+            entries, taken = batch.fill()
         except Exception as failure:  # errors are results, and other pages go on
-            if slot is not None:
-                self._cache.free(slot)
-            queued = admitted_at - request.submitted_at
-            result = failed_page(self.policy, described(failure), request.layout.image_tokens, queued)
-            request.future.set_result(result)
-            return
-        sequence = Sequence(request, slot, admitted_at, time.monotonic())
-        self._running[slot] = sequence
-        self._set_positions(slot, request.layout.positions[:, -1])
-        self._chooser.admit(slot, request.layout.image_tokens)
-        self._take(sequence, choice, None)
+            self._refuse(batch, request, failure)
+            return 0
+        self.prefill_chunks += 1
+        if taken is not None:
+            taken.sequence.prefilled_at = time.monotonic()
+            self._take(batch, taken)
+        return entries
 
-    def _step(self) -> None:
-        """One token for every page in a slot."""
-        live = tuple(sorted(self._running))
-        self._chooser.before_step(live)
-        counts = {slot: self._running[slot].reads for slot in live if not self._chooser.warming_up(slot)}
-        watched = frozenset(slot for slot in live if self._running[slot].guard.suspicious)
-        step = Step(live, self._chooser, counts, watched, self._gaze_layer)
-        tokens = [0] * self.max_batch
-        for slot in live:
-            tokens[slot] = self._running[slot].tokens[-1]
-        fed = torch.tensor(tokens, device=self.model.device)
-        self._positions = self.model.next_positions(self._positions, fed)
-        choices = self._forward.step(fed, self._positions, step)
+    def _step(self, batch: Batch) -> None:
+        try:
+            taken = batch.step()
+        except Exception as failure:
+            self._step_broke(batch, failure)
+            return
         self.steps += 1
-        self._filled_slots += len(live)
-        for slot in live:
-            self._take(self._running[slot], choices[slot], step.gaze.get(slot))
+        self._filled_slots += len(taken)
+        self._offered_slots += batch.slots
+        for one in taken:
+            self._take(batch, one)
 
-    def _fail_running(self, error: str) -> None:
-        """A step broke: the pages in the batch are lost, the engine and the waiting pages are not."""
-        for sequence in list(self._running.values()):
-            self._finish(sequence, "error", error)
-
-    def _set_positions(self, slot: int, last: torch.Tensor) -> None:
-        """Note where the prompt of a page ends, int64 [axes]."""
-        if len(self._positions) != len(last):
-            self._positions = self._positions.new_zeros(len(last), self.max_batch)
-        self._positions[:, slot] = last
-
-    def _take(self, sequence: Sequence, choice: Choice, gaze: float | None) -> None:
+    def _take(self, batch: Batch, taken: Taken) -> None:
         """Add a token to a page, and finish the page where this was its end."""
-        if not choice.logprob > -float("inf"):  # also true for not-a-number
-            self._finish(sequence, "error", "the model produced logits that are not finite")
+        sequence, choice = taken.sequence, taken.choice
+        if choice is None:
+            self._finish(batch, sequence, "error", taken.error)
             return
+        if not choice.logprob > -float("inf"):  # also true for not-a-number
+            self._finish(batch, sequence, "error", "the model produced logits that are not finite")
+            return
+        sequence.banned += choice.banned
         if choice.token in self.model.stop_ids:
-            self._finish(sequence, "stop", None)
+            self._finish(batch, sequence, "stop", None)
             return
         sequence.tokens.append(choice.token)
         sequence.logprobs.append(choice.logprob)
         self.tokens_out += 1
-        if self.limits.stop_loops and sequence.guard.looping(choice.token, gaze):
-            self._finish(sequence, "loop", None)
+        looping = sequence.guard.looping(choice.token, taken.gaze)
+        if looping and self.limits.stop_loops:
+            self._finish(batch, sequence, "loop", None)
         elif len(sequence.tokens) >= self.max_output_tokens:
-            self._finish(sequence, "length", None)
+            self._finish(batch, sequence, "length", None)
 
-    def _finish(self, sequence: Sequence, reason: FinishReason, error: str | None) -> None:
+    def _finish(self, batch: Batch, sequence: Sequence, reason: FinishReason, error: str | None) -> None:
         """Free the slot and hand out the result."""
-        del self._running[sequence.slot]
-        self._cache.free(sequence.slot)
-        self._chooser.release(sequence.slot)
-        sequence.request.future.set_result(finished_page(sequence, self.model, self.policy, reason, error))
+        resident = batch.release(sequence)
+        result = finished_page(sequence, self.model, self.policy, reason, error, resident)
+        sequence.request.future.set_result(result)
+
+    def _refuse(self, batch: Batch, request: Request, failure: Exception) -> None:
+        """A page could not be taken in: it is read again with less in memory, or has failed."""
+        out_of_memory = is_out_of_memory(failure)
+        if out_of_memory and self._shrink(batch, request):
+            return
+        queued = time.monotonic() - request.submitted_at
+        result = failed_page(self.policy, described(failure), request.layout.image_tokens, queued)
+        request.future.set_result(result)
+        if out_of_memory:
+            self._restore(request)
+
+    def _step_broke(self, batch: Batch, failure: Exception) -> None:
+        """Read the pages again: with less in memory, or each alone, so that only the one at fault fails."""
+        only = next(iter(batch.running.values())) if len(batch.requests) == 1 else None
+        out_of_memory = is_out_of_memory(failure)
+        if out_of_memory and self._shrink(batch, None):
+            return
+        if only is not None:
+            self._finish(batch, only, "error", described(failure))
+            if out_of_memory:
+                self._restore(only.request)
+            return
+        suspects = {sequence.request.number for sequence in batch.running.values()}
+        requests = batch.abandon()
+        for request in requests:
+            request.alone = request.alone or request.number in suspects
+        self._requeue(requests)
+
+    def _shrink(self, batch: Batch, refused: Request | None) -> bool:
+        """Halve slots and token budget and read all pages again, with them the one that was refused.
+
+        False if that was one page in one slot: less there cannot be.
+        """
+        self.out_of_memory += 1
+        requests = batch.requests + ([] if refused is None else [refused])
+        if batch.slots == 1 and len(requests) == 1:
+            return False
+        for request in requests:
+            request.memory_before = request.memory_before or (self.slots, self.token_budget)
+        if len(requests) > 1:
+            tokens = sum(request.tokens_at_most(self.max_output_tokens) for request in requests)
+            self.token_budget = min(self.token_budget or tokens, max(1, tokens // 2))
+        self.slots = max(1, batch.slots // 2)
+        batch.abandon()
+        self._requeue(requests)
+        self._batch = None
+        return True
+
+    def _restore(self, request: Request) -> None:
+        """One page alone was too much: the others get back what was taken from them on its account."""
+        if request.memory_before is not None:
+            self.slots, self.token_budget = request.memory_before
+            self._batch = None
+
+    def _requeue(self, requests: list[Request]) -> None:
+        """Pages go back to where they stood in the queue."""
+        self.pages_restarted += len(requests)
+        with self._wake:
+            self._waiting = deque(sorted([*requests, *self._waiting], key=lambda request: request.number))
+
+    def _build(self) -> Batch:
+        """A batch of `slots` slots, or of as many as there is memory for. Raises if there is none for one."""
+        if self.out_of_memory:
+            release_cached_memory()
+        while True:
+            try:
+                self.backend.cache_replaced()
+                self._batch = Batch(
+                    self.model,
+                    self.policy,
+                    self.backend,
+                    self.slots,
+                    self.max_output_tokens,
+                    self.limits.prefill_chunk,
+                )
+                return self._batch
+            except Exception as failure:
+                if not is_out_of_memory(failure) or self.slots == 1:
+                    raise
+            self.out_of_memory += 1
+            self.slots //= 2
+            release_cached_memory()
+
+    def _give_up(self, error: str) -> None:
+        """Something broke that no page can be blamed for: what is in the slots is lost, or the next page if
+        there are no slots; the engine and the waiting pages are not.
+        """
+        requests = self._batch.abandon() if self._batch else []
+        self._batch = None
+        with self._wake:
+            if not requests and self._waiting:
+                requests.append(self._waiting.popleft())
+        for request in requests:
+            if not request.started and not request.future.set_running_or_notify_cancel():
+                continue
+            if not request.future.done():
+                request.future.set_result(failed_page(self.policy, error, request.layout.image_tokens, 0.0))

@@ -38,6 +38,16 @@ class LoopGuard:
         """Whether a token cycle is running, so that the gaze is wanted."""
         return self._period > 0
 
+    @property
+    def period(self) -> int:
+        """Length in tokens of the running cycle, 0 for none."""
+        return self._period
+
+    @property
+    def cycle_tokens(self) -> int:
+        """How many of the newest tokens the running cycle makes up, its first period included."""
+        return int(self._runs[self._period - 1]) + self._period if self._period else 0
+
     def looping(self, token: int, gaze: float | None) -> bool:
         """Note one output token and where the step that made it looked (None if unknown); True for a proven
         loop.

@@ -1,8 +1,8 @@
 """Leads the attention of an ordinary transformers text model to our backends.
 
 The function is registered under a name with the transformers attention interface (no mask is registered:
-every page is prefilled alone, unpadded). Our cache puts the running step into the attention module's
-keyword arguments; a forward without our cache gets plain causal attention.
+every page is prefilled alone, unpadded). Our cache puts the running step or prompt into the attention
+module's keyword arguments; a forward without our cache gets plain causal attention.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from fastocr_core.attention.base import AttentionBackend, Step
+from fastocr_core.attention.prefill import PromptCall, causal_attention, prompt_attention
 from fastocr_core.kv_cache import STEP_KEY, SlotCache
 
 # transformers takes a name with "flash" in it for a kernel to download.
@@ -38,19 +39,14 @@ def slot_attention(
 ) -> tuple[Tensor, None]:
     """`query` [B, query_heads, T, head_dim], keys and values not repeated; [B, T, query_heads, head_dim]."""
     call = kwargs.get(STEP_KEY)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    layer: Any = getattr(module, "layer_idx", None)
     if isinstance(call, DecodeCall):
-        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-        layer: Any = module.layer_idx
         return call.backend.attend(layer, query, scale, call.cache, call.step), None
-    output = nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=attention_mask,
-        is_causal=attention_mask is None and query.shape[2] > 1,
-        scale=scaling,
-        enable_gqa=query.shape[1] != key.shape[1],
-    )
+    if isinstance(call, PromptCall):
+        output = prompt_attention(layer, query, key, value, scale, call)
+    else:
+        output = causal_attention(query, key, value, scale, attention_mask)
     return output.transpose(1, 2).contiguous(), None
 
 
