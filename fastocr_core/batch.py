@@ -5,7 +5,7 @@ pages up from the start.
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
@@ -13,10 +13,13 @@ import torch
 from fastocr_core.attention.base import AttentionBackend, Step
 from fastocr_core.config import DecodePolicy
 from fastocr_core.decoding import build_policy
+from fastocr_core.decoding.base import Policy
 from fastocr_core.forward import Choice, DecoderForward, Prompt
 from fastocr_core.kv_cache import SlotCache
 from fastocr_core.models.base import ImageEncoding, ModelAdapter
 from fastocr_core.sequence import Request, Sequence, described
+
+PolicyBuilder = Callable[[DecodePolicy, ModelAdapter, int], Policy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,9 @@ class Batch:
         slots: int,
         max_output_tokens: int,
         prefill_chunk: int,
+        build: PolicyBuilder = build_policy,
     ) -> None:
-        self.slots, self.policy = slots, build_policy(settings, model, slots)
+        self.slots, self.policy = slots, build(settings, model, slots)
         self.cache = SlotCache(
             model.shape,
             slots,

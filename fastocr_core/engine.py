@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from fastocr_core.attention import attention_backend
-from fastocr_core.batch import Batch, Taken
+from fastocr_core.batch import Batch, PolicyBuilder, Taken
 from fastocr_core.config import DecodePolicy, EngineLimits
+from fastocr_core.decoding import build_policy
 from fastocr_core.memory import is_out_of_memory, release_cached_memory
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.output import FinishReason, PageText
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 class Engine:
     """Reads pages with one model and one decode policy.
 
-    `backend` is the name of an attention backend, `gather` by default; `masked` is the slow oracle. Close the
-    engine, or use it as a context manager. Where memory runs out, slots and token budget are halved and the
+    `backend` is the name of an attention backend, `gather` by default; `masked` is the slow oracle. `build`
+    makes the running policy, for policies that no setting names. Close the engine, or use it as a context
+    manager. Where memory runs out, slots and token budget are halved and the
     pages are read again; `out_of_memory` and `pages_restarted` count that, `slots` and `token_budget` are what
     is in force.
     """
@@ -46,6 +48,7 @@ class Engine:
         max_batch: int = 8,
         limits: EngineLimits | None = None,
         backend: str = "gather",
+        build: PolicyBuilder = build_policy,
     ) -> None:
         if max_batch < 1:
             raise ValueError(f"max_batch must be at least 1, not {max_batch}")
@@ -72,6 +75,7 @@ class Engine:
         self._filled_slots = 0
         self._offered_slots = 0
         self._batch: Batch | None = None
+        self._build_policy = build
         self._build()
 
     def read(self, pages: "Iterable[Image | PreparedPage]", prompt: str | None = None) -> Iterator[PageText]:
@@ -142,6 +146,11 @@ class Engine:
     def slot_fill(self) -> float:
         """Mean share of slots that held a page being decoded in the steps so far; 0.0 before the first."""
         return self._filled_slots / self._offered_slots if self._offered_slots else 0.0
+
+    def kv_bytes(self) -> int:
+        """Bytes of cached keys and values of the pages in the slots now."""
+        batch = self._batch
+        return batch.cache.bytes_in_use() if batch else 0
 
     def _loop(self) -> None:
         with torch.inference_mode():
@@ -338,6 +347,7 @@ class Engine:
                     self.slots,
                     self.max_output_tokens,
                     self.limits.prefill_chunk,
+                    self._build_policy,
                 )
                 return self._batch
             except Exception as failure:
