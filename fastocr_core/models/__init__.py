@@ -19,11 +19,13 @@ def load(
     revision: str | None = None,
     device: str = "auto",
     dtype: "torch.dtype | None" = None,
+    mode: str = "auto",
 ) -> "ModelAdapter":
     """The model of that name or hub id, or the one whose weights lie in that folder.
 
     `device` is `auto` (CUDA where there is one), `cpu`, `cuda` or any torch device. `revision` asks for one
-    version: of a hub id it is fetched, of anything else it is compared. `dtype` None: bfloat16 on CUDA, float32
+    version: of a hub id it is fetched, of anything else it is compared. `mode` is the size setting of the pages
+    that will be read (see `ModelVision.mode`). `dtype` None: bfloat16 on CUDA, float32
     elsewhere; the embedded reader and the toy are always float32. Weights are read from safetensors only and no
     code of a model is run. ValueError for an unknown name, a model that differs from what its adapter expects,
     or another revision; FileNotFoundError for what is missing or cannot be fetched.
@@ -34,14 +36,14 @@ def load(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     place = torch.device(device)
     wanted = dtype or (torch.bfloat16 if place.type == "cuda" else torch.float32)
-    adapter = _build(name_or_path, revision, wanted)
+    adapter = _build(name_or_path, revision, wanted, mode)
     if revision is not None and revision != adapter.revision and hub_id_of(name_or_path) is None:
         raise ValueError(f"model {name_or_path!r} is at revision {adapter.revision!r}, not {revision!r}")
     adapter.to(place)
     return adapter
 
 
-def _build(model: str, revision: str | None, dtype: "torch.dtype") -> "ModelAdapter":
+def _build(model: str, revision: str | None, dtype: "torch.dtype", mode: str) -> "ModelAdapter":
     if model == TINY.name:
         from fastocr_core.models.tiny import load_tiny
 
@@ -50,13 +52,13 @@ def _build(model: str, revision: str | None, dtype: "torch.dtype") -> "ModelAdap
         return _load_mini(None)
     folder = Path(model)
     if folder.is_dir() and family_of_name(model) is None:
-        return _load_folder(folder, dtype)
+        return _load_folder(folder, dtype, mode)
     hub_id = hub_id_of(model)
     if hub_id is None:
         raise ValueError(
             f"unknown model {model!r}; known: {', '.join(MODEL_NAMES)}, a hub id, or a folder with weights"
         )
-    return _load_from_hub(model, hub_id, revision, dtype)
+    return _load_from_hub(model, hub_id, revision, dtype, mode)
 
 
 def _load_mini(folder: Path | None) -> "ModelAdapter":
@@ -65,14 +67,14 @@ def _load_mini(folder: Path | None) -> "ModelAdapter":
     return load_mini(folder)
 
 
-def _load_folder(folder: Path, dtype: "torch.dtype") -> "ModelAdapter":
+def _load_folder(folder: Path, dtype: "torch.dtype", mode: str) -> "ModelAdapter":
     from fastocr_core.models.registry import MODEL_FAMILIES
 
     known = family_of_folder(folder)
-    return _load_mini(folder) if known is MINI else MODEL_FAMILIES[known.name].load(folder, dtype)
+    return _load_mini(folder) if known is MINI else MODEL_FAMILIES[known.name].load(folder, dtype, mode)
 
 
-def _load_from_hub(model: str, hub_id: str, revision: str | None, dtype: "torch.dtype") -> "ModelAdapter":
+def _load_from_hub(model: str, hub_id: str, revision: str | None, dtype: "torch.dtype", mode: str) -> "ModelAdapter":
     from fastocr_core.models.checkpoint import read_json
     from fastocr_core.models.hub import hub_folder
     from fastocr_core.models.registry import MODEL_FAMILIES
@@ -82,6 +84,6 @@ def _load_from_hub(model: str, hub_id: str, revision: str | None, dtype: "torch.
     described = hub_folder(hub_id, revision, weights=False)
     known = family_of_name(model) or family_of_config(read_json(described / CONFIG_FILE), hub_id)
     folder = hub_folder(hub_id, revision)
-    adapter = MODEL_FAMILIES[known.name].load(folder, dtype)
+    adapter = MODEL_FAMILIES[known.name].load(folder, dtype, mode)
     adapter.revision = folder.name  # the commit
     return adapter

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from fastocr_core.models.base import ModelAdapter
 
-    FolderLoader = Callable[[Path, torch.dtype | None], ModelAdapter]
+    FolderLoader = Callable[[Path, torch.dtype | None, str], ModelAdapter]
 
 _LOADERS = {
-    "unlimited-ocr": "fastocr_core.models.deepseek.adapter:load_unlimited",
-    "deepseek-ocr": "fastocr_core.models.deepseek.adapter:load_deepseek",
+    "unlimited-ocr": "fastocr_core.models.deepseek.adapter:load_unlimited_ocr",
+    "deepseek-ocr": "fastocr_core.models.deepseek.adapter:load_deepseek_ocr",
     "olmocr": "fastocr_core.models.olmocr.adapter:load_olmocr",
     "qwen2_5_vl": "fastocr_core.models.qwen2_5_vl.adapter:load_qwen2_5_vl",
     "dots-ocr": "fastocr_core.models.dots_ocr.adapter:load_dots_ocr",
@@ -30,7 +30,7 @@ _LOADERS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelFamily:
-    """A family and `load_path`, "module:function" of what loads a folder: (folder, dtype) -> adapter."""
+    """A family and `load_path`, "module:function" of what loads a folder: (folder, dtype, mode) -> adapter."""
 
     known: KnownFamily
     load_path: str
@@ -49,14 +49,14 @@ class ModelFamily:
         """Whether a checkpoint with this config.json belongs to it."""
         return self.known.matches(config, place)
 
-    def load(self, folder: Path, dtype: "torch.dtype | None" = None) -> "ModelAdapter":
-        """The adapter over the weights in a folder; None keeps their stored type.
+    def load(self, folder: Path, dtype: "torch.dtype | None" = None, mode: str = "auto") -> "ModelAdapter":
+        """The adapter over the weights in a folder, for pages of that mode; `dtype` None keeps the stored type.
 
         FileNotFoundError or ValueError, in one sentence, for a folder that cannot be used.
         """
         module, _, function = self.load_path.partition(":")
         loader = cast("FolderLoader", getattr(import_module(module), function))
-        return loader(folder, dtype)
+        return loader(folder, dtype, mode)
 
 
 MODEL_FAMILIES = {
