@@ -16,7 +16,7 @@ from fastocr_core.vision.prepared import PreparedPage
 from tests.support.made_layouts import made_layout
 
 seeds = st.integers(0, 2**32 - 1)
-sides = st.integers(6, 30).map(lambda cells: cells * tower.CELL_PIXELS)
+sides = st.integers(6, 30).map(lambda cells: cells * tower.CELL_WIDTH)
 
 
 @settings(max_examples=40, deadline=None)
@@ -85,7 +85,7 @@ def test_strip_labels_hold_the_glyphs_of_the_text(face: Face, seed: int) -> None
 def test_doubt_spreads_each_strip_over_at_most_one(face: Face, seed: int) -> None:
     layout = made_layout(face, seed)
     generator = np.random.default_rng(seed)
-    classes, weights = doubtful_strips(truth_of(layout), 16, 20, generator)
+    classes, weights = doubtful_strips(truth_of(layout), 32, 20, generator)
     assert classes.shape == weights.shape == (LAYERS_OF_DOUBT, 32, 160)
     assert (weights >= 0).all()
     assert (weights.sum(0) <= 1 + 1e-5).all()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from fastocr_core.models.mini.train.layout import PageLayout
+from fastocr_core.models.mini.train.marks import draw_rule
+from fastocr_core.models.mini.train.placement import PageLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +27,32 @@ class InkStyle:
 def draw(layout: PageLayout, generator: np.random.Generator, style: InkStyle) -> np.ndarray:
     """Render to uint8 [height, width]; 255 is white."""
     factor = 2 if generator.random() < style.oversampled else 1
-    image = Image.new("L", (layout.width * factor, layout.height * factor), 255)
-    canvas = ImageDraw.Draw(image)
-    for line in layout.lines:
-        for word in line:
-            font = word.face.sized(word.pixels * factor)
-            x = word.x
-            # letter by letter: the font engine rounds each advance to a pixel, so that in a word drawn at
-            # once the last letters stand up to 5 px away from where the layout says they are
-            for letter in word.text:
-                canvas.text((x * factor, word.baseline * factor), letter, fill=0, font=font, anchor="ls")
-                x += word.face.advances[letter] * word.pixels
+    image = drawn(layout, factor, generator)
     if factor == 2:
         image = image.reduce(2)
     return age(np.asarray(image), generator, style)
+
+
+def drawn(layout: PageLayout, factor: int, generator: np.random.Generator) -> Image.Image:
+    """Black on white, turned by the layout's skew, at `factor` times the size."""
+    image = Image.new("L", (layout.width * factor, layout.height * factor), 255)
+    grounds = [rule for rule in layout.rules if rule.look in ("tint", "picture")]
+    for rule in grounds:
+        draw_rule(image, rule, factor, generator)
+    canvas = ImageDraw.Draw(image)
+    for line in (*layout.lines, layout.unread):
+        for word in line:
+            font = word.face.sized(word.pixels * factor)
+            # letter by letter: the font engine rounds each advance to a pixel, so that in a word drawn at
+            # once the last letters stand up to 5 px away from where the layout says they are
+            for letter, x, _ in word.letters():
+                canvas.text((x * factor, word.baseline * factor), letter, fill=0, font=font, anchor="ls")
+    for rule in layout.rules:
+        if rule.look not in ("tint", "picture"):
+            draw_rule(image, rule, factor, generator)
+    if layout.skew_degrees:
+        image = image.rotate(-layout.skew_degrees, Image.Resampling.BICUBIC, fillcolor=255)
+    return image
 
 
 def age(pixels: np.ndarray, generator: np.random.Generator, style: InkStyle) -> np.ndarray:

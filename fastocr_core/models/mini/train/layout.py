@@ -1,99 +1,149 @@
-"""Page layout with exact truth: where every glyph of a generated page stands, before any ink is put on it.
+"""Page layout with exact truth: draws what kind of page comes next and where every glyph of it stands, before any ink.
 
 A `PageLayout` is enough to train the decoder on perfect vision; `ink.draw` turns the same layout into pixels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from fastocr_core.models.mini import alphabet
+from fastocr_core.models.mini.train.blocks import Block, bullets, flow, heading, paragraph, verse
+from fastocr_core.models.mini.train.family import family_of
 from fastocr_core.models.mini.train.fonts import Face
+from fastocr_core.models.mini.train.furniture import header, neighbour, reserve_foot, set_foot
+from fastocr_core.models.mini.train.letter import letter
+from fastocr_core.models.mini.train.listing import listing
+from fastocr_core.models.mini.train.placement import (
+    PageLayout,
+    PlacedWord,
+    Rule,
+    Truth,
+    inner_size,
+    skewed,
+    truth_of,
+)
+from fastocr_core.models.mini.train.prose import compose_prose
+from fastocr_core.models.mini.train.style import LayoutStyle, WordSource
+from fastocr_core.models.mini.train.tabular import contents, figures, form, table
+from fastocr_core.models.mini.train.typesetting import LEAST_PITCH_PIXELS, Frame, Manner, Setter
+
+__all__ = [
+    "KINDS",
+    "LayoutStyle",
+    "PageLayout",
+    "PlacedWord",
+    "Rule",
+    "Truth",
+    "WordSource",
+    "compose",
+    "truth_of",
+]
+
+_LEAST_COLUMN_EMS = 7.5
+_MANY = ((paragraph, 6.0), (bullets, 1.0), (verse, 0.3), (listing, 0.3), (table, 0.5), (figures, 0.3))
 
 
-class WordSource(Protocol):
-    """Where a page's words come from."""
+def _columns(count: int) -> Callable[[Setter, Frame], None]:
+    """A filler of `count` columns that are read one after the other, below a heading over all of them now and then."""
 
-    def words(self, generator: np.random.Generator, count: int) -> list[str]:
-        """About `count` words of one kind, fewer where some cannot be written."""
+    def fill(setter: Setter, frame: Frame) -> None:
+        gutter = setter.between(*setter.style.gutter_pixels)
+        fitting = int((frame.room + gutter) / (_LEAST_COLUMN_EMS * setter.manner.pixels + gutter))
+        columns = max(1, min(count, fitting))
+        width = (frame.room - (columns - 1) * gutter) / columns
+        ruled = gutter > 10 and setter.chance(0.2)
+        bands = 2 if setter.chance(0.2) and frame.bottom - frame.y > 500 else 1
+        for band in range(bands):
+            if band:  # without a heading right across, the order of the columns would be open
+                setter.rule_across(frame)
+            if setter.chance(0.35) or band:
+                set_across = heading(setter, frame)
+                if band and not set_across:
+                    return
+                frame.y += setter.between(0.2, 1.0) * setter.manner.pitch
+            bottom = frame.bottom
+            if band + 1 < bands:
+                bottom = frame.y + setter.between(0.3, 0.6) * (frame.bottom - frame.y)
+            for index in range(columns):
+                left = frame.left + index * (width + gutter)
+                if ruled and index:
+                    setter.rules.append(Rule(left - gutter / 2, frame.y, left - gutter / 2, bottom))
+                flow(setter, Frame(left, left + width, frame.y, bottom), ((paragraph, 8.0), (bullets, 0.7)))
+            frame.y = bottom + setter.between(0.3, 1.0) * setter.manner.pitch
 
-
-@dataclass(frozen=True, slots=True)
-class LayoutStyle:
-    """Ranges a page is drawn from; pixels of the prepared view."""
-
-    x_height_pixels: tuple[float, float] = (7.5, 12.5)
-    pitch: tuple[float, float] = (1.15, 2.0)  # line pitch as a share of the em
-    min_pitch_pixels: float = 0.0
-    margin_pixels: tuple[float, float] = (6, 60)
-    heading_share: float = 0.12  # paragraphs that start with a heading
-    lines_limit: int = 10_000
-    short_share: float = 0.0  # pages that end after some lines and leave the rest empty, or start late
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedWord:
-    text: str
-    x: float  # left edge, pixels
-    width: float
-    baseline: float
-    pixels: float  # font size
-    face: Face
-
-
-@dataclass(frozen=True, slots=True)
-class PageLayout:
-    """Words by line in reading order on a page of width x height pixels."""
-
-    width: int
-    height: int
-    lines: tuple[tuple[PlacedWord, ...], ...]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(" ".join(word.text for word in line) for line in self.lines)
+    return fill
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What the reader should write for a layout, and where each written token stands.
+def _flowing(*mix: tuple[Block, float]) -> Callable[[Setter, Frame], None]:
+    def fill(setter: Setter, frame: Frame) -> None:
+        flow(setter, frame, mix)
 
-    tokens: int64 [T]; x, y: float32 [T], pixels of the thing the token names (glyph centre; for row and column
-    tokens the first glyph of the line or word); is_glyph: bool [T].
-    """
-
-    tokens: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    is_glyph: np.ndarray
+    return fill
 
 
-def _line_of(
-    words: list[str], x: float, baseline: float, pixels: float, face: Face, room: float, spread: float
-) -> tuple[list[PlacedWord], int]:
-    """Place as many of `words` as fit into `room` pixels; with spread > 0 stretch the gaps to fill the line."""
-    space = face.advances[" "] * pixels
-    widths: list[float] = []
-    used = 0.0
-    for word in words:
-        width = sum(face.advances[character] for character in word) * pixels
-        if widths and used + space + width > room:
-            break
-        if not widths and width > room:
-            break
-        used += width + (space if widths else 0.0)
-        widths.append(width)
-    count = len(widths)
-    full = count < len(words)
-    extra = min((room - used) / (count - 1), 1.2 * space) if spread > 0 and full and count > 1 else 0.0
-    placed = []
-    for word, width in zip(words[:count], widths, strict=True):
-        placed.append(PlacedWord(word, x, width, baseline, pixels, face))
-        x += width + space + extra
-    return placed, count
+# The kinds of pages LayoutStyle.kinds may name ("plain" is the page without kinds).
+KINDS: dict[str, Callable[[Setter, Frame], None]] = {
+    "prose": _flowing((paragraph, 1.0)),
+    "mixed": _flowing(*_MANY),
+    "two_columns": _columns(2),
+    "three_columns": _columns(3),
+    "lists": _flowing((bullets, 4.0), (paragraph, 1.0)),
+    "letter": letter,
+    "tables": _flowing((table, 3.0), (paragraph, 1.0)),
+    "forms": _flowing((form, 4.0), (paragraph, 1.0), (table, 0.5)),
+    "contents": _flowing((contents, 1.0)),
+    "listing": _flowing((listing, 4.0), (paragraph, 1.0)),
+    "figures": _flowing((figures, 2.0), (table, 1.0)),
+    "verse": _flowing((verse, 1.0)),
+}
+
+
+def _setter(
+    generator: np.random.Generator,
+    width: int,
+    height: int,
+    faces: list[Face],
+    weights: np.ndarray,
+    source: WordSource,
+    style: LayoutStyle,
+) -> Setter:
+    face = faces[int(generator.choice(len(faces), p=weights))]
+    pixels = round(generator.uniform(*style.x_height_pixels) / face.x_height * 4) / 4
+    pitch = max(generator.uniform(*style.pitch) * pixels, style.min_pitch_pixels, LEAST_PITCH_PIXELS)
+    align = "justify" if generator.random() < 0.6 else "left"
+    indent = float(generator.choice([0.0, 1.5, 3.0])) * pixels
+    manner = Manner(pixels, pitch, align, indent, hyphens=bool(generator.random() < 0.4))
+    family = family_of(face, faces, generator)
+    emphasis = bool(generator.random() < style.emphasis_share)
+    return Setter(generator, source, style, width, height, family, manner, emphasis=emphasis)
+
+
+def _compose_kind(setter: Setter, kind: str) -> PageLayout:
+    style, width, height = setter.style, setter.width, setter.height
+    low, high = style.margin_pixels
+    side, top = min(high, width * 0.2), min(high, height * 0.2)
+    frame = Frame(
+        setter.between(min(low, side), side), width - setter.between(min(low, side), side),
+        setter.between(min(low, top), top), height - setter.between(min(low, top), top),
+    )  # fmt: skip
+    if setter.chance(style.neighbour_share):
+        neighbour(setter, frame)
+    page, furnished = setter.count(1, 1200), setter.chance(style.furniture_share)
+    headed = furnished and setter.chance(0.6)
+    if headed:
+        header(setter, frame, page)
+    numbered = furnished and (not headed or setter.chance(0.3))
+    foot = reserve_foot(setter, frame, numbered, setter.chance(style.footnote_share))
+    if setter.chance(style.short_share):
+        frame.bottom = frame.y + setter.between(0.05, 1.0) * (frame.bottom - frame.y)
+    if setter.chance(style.short_share / 4):
+        frame.y += setter.between(0.05, 0.4) * (frame.bottom - frame.y)
+    KINDS[kind](setter, frame)
+    set_foot(setter, foot, page)
+    return setter.page()
 
 
 def compose(
@@ -105,84 +155,23 @@ def compose(
     source: WordSource,
     style: LayoutStyle,
 ) -> PageLayout:
-    """One single-column page of paragraphs and headings."""
-    face = faces[int(generator.choice(len(faces), p=weights))]
-    x_height = generator.uniform(*style.x_height_pixels)
-    pixels = round(x_height / face.x_height * 4) / 4
-    pitch = max(generator.uniform(*style.pitch) * pixels, style.min_pitch_pixels)
-    low, high = style.margin_pixels
-    left = generator.uniform(low, min(high, width * 0.2))
-    right = width - generator.uniform(low, min(high, width * 0.2))
-    y = generator.uniform(low, min(high, height * 0.2)) + face.ascent * pixels
-    bottom = height - generator.uniform(2, max(4.0, low)) - face.descent * pixels
-    justified = generator.random() < 0.5
-    indent = generator.choice([0.0, 1.5, 3.0]) * pixels
-    gap = generator.choice([0.0, 0.5, 1.0]) * pitch
-    limit = style.lines_limit
-    if generator.random() < style.short_share:
-        limit = int(generator.integers(1, max(2, int((bottom - y) / pitch) + 1)))
-    if generator.random() < style.short_share / 2:
-        y += generator.uniform(0.05, 0.4) * height
-    lines: list[tuple[PlacedWord, ...]] = []
-    while y < bottom and len(lines) < limit:
-        if generator.random() < style.heading_share:
-            size = pixels * generator.uniform(1.0, 1.5)
-            words = [w for w in source.words(generator, int(generator.integers(1, 7))) if face.covers(w)]
-            y += size - pixels
-            if y + face.descent * (size - pixels) >= bottom:  # a large heading would stand below the page
-                break
-            placed, _ = _line_of(words, left, y, size, face, right - left, 0.0)
-            if placed and generator.random() < 0.4:
-                shift = (right - placed[-1].x - placed[-1].width) / 2
-                placed = [PlacedWord(w.text, w.x + shift, w.width, y, size, face) for w in placed]
-            if placed:
-                lines.append(tuple(placed))
-                y += max(pitch, size * 1.25)
-        words = [w for w in source.words(generator, int(generator.integers(3, 90))) if face.covers(w)]
-        first = True
-        while words and y < bottom and len(lines) < limit:
-            start = left + (indent if first else 0.0)
-            placed, count = _line_of(words, start, y, pixels, face, right - start, float(justified))
-            if not placed:
-                words = words[1:]
-                continue
-            lines.append(tuple(placed))
-            words, first = words[count:], False
-            y += pitch
-        y += gap
-    return PageLayout(width, height, tuple(lines))
+    """One page of a kind drawn from style.kinds (a plain one without), skewed by the style's share.
 
-
-def truth_of(layout: PageLayout) -> Truth:
-    """Token ids and positions for a layout: per line a row token, per word a column token and its characters, END last."""
-    tokens: list[int] = []
-    xs: list[float] = []
-    ys: list[float] = []
-    glyph: list[bool] = []
-    for line in layout.lines:
-        first = line[0]
-        middle = first.baseline - first.face.x_height * first.pixels / 2
-        lead = first.face.advances[first.text[0]] * first.pixels / 2
-        tokens.append(alphabet.row_token(middle))
-        xs.append(first.x + lead)
-        ys.append(middle)
-        glyph.append(False)
-        for word in line:
-            x = word.x
-            middle = word.baseline - word.face.x_height * word.pixels / 2
-            tokens.append(alphabet.column_token(x))
-            xs.append(x + word.face.advances[word.text[0]] * word.pixels / 2)
-            ys.append(middle)
-            glyph.append(False)
-            for character in word.text:
-                advance = word.face.advances[character] * word.pixels
-                tokens.append(alphabet.CHARACTER_ID[character])
-                xs.append(x + advance / 2)
-                ys.append(middle)
-                glyph.append(True)
-                x += advance
-    tokens.append(alphabet.END)
-    xs.append(0.0)
-    ys.append(0.0)
-    glyph.append(False)
-    return Truth(np.array(tokens), np.array(xs, np.float32), np.array(ys, np.float32), np.array(glyph))
+    weights: of the faces, sum 1. KeyError for a kind that KINDS does not have.
+    """
+    degrees = 0.0
+    if style.skew_share and generator.random() < style.skew_share:
+        degrees = float(generator.uniform(-style.skew_degrees, style.skew_degrees))
+        style = replace(style, neighbour_share=0.0)  # cut letters belong to an edge that is not turned
+    inner = inner_size(width, height, degrees) if degrees else (width, height)
+    kind = "plain"
+    if style.kinds:
+        shares = np.array([weight for _, weight in style.kinds])
+        kind = style.kinds[int(generator.choice(len(shares), p=shares / shares.sum()))][0]
+    if kind == "plain":
+        page = compose_prose(generator, *inner, faces, weights, source, style)
+    else:
+        page = _compose_kind(_setter(generator, *inner, faces, weights, source, style), kind)
+        if not page.lines:  # too small a page for its kind
+            page = compose_prose(generator, *inner, faces, weights, source, style)
+    return skewed(page, width, height, degrees) if degrees else page

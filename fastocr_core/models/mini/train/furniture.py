@@ -1,0 +1,114 @@
+"""What surrounds the text of a page: running header, page number, footnotes, and letters of the next page cut at the edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fastocr_core.models.mini.train.placement import PlacedWord
+from fastocr_core.models.mini.train.typesetting import Frame, Manner, Setter, width_of
+
+_CUT_SHARE = (0.2, 0.65)  # how much is seen of a letter cut by the edge
+_CUT_MARGIN_PIXELS = 30.0  # between the edge with cut letters and the text
+_NUMBERS = ("{}", "{}", "{}", "– {} –", "- {} -", "[{}]", "Page {}", "Seite {}", "p. {}")
+
+
+def header(setter: Setter, frame: Frame, page: int) -> None:
+    """A line at the top: title and page number at opposite ends or in the middle, now and then with a rule below."""
+    face = setter.family.italic if setter.chance(0.4) else setter.family.body
+    small = setter.manner_at(setter.between(0.8, 1.0))
+    if not setter.fits(frame, small.pixels):
+        return
+    title = setter.words(setter.count(1, 7), face)
+    if setter.chance(0.3):
+        title = [word for word in (word.upper() for word in title) if face.covers(word)]
+    number = str(page)
+    baseline = setter.baseline(frame, small.pixels)
+    wide = width_of(number, face, small.pixels)
+    shape = setter.count(0, 3)
+    words: list[PlacedWord] = []
+    if shape == 0:
+        words = setter.placed(title, face, frame.left, baseline, small, frame.right - 3 * wide - small.pixels)
+        words.append(setter.place(number, face, frame.right - wide, baseline, small))
+    elif shape == 1:
+        placed = setter.placed(title, face, 0.0, baseline, small, frame.room - 3 * wide - small.pixels)
+        end = placed[-1].x + placed[-1].width if placed else 0.0
+        words = [setter.place(number, face, frame.left, baseline, small)]
+        words += [replace(word, x=word.x + frame.right - end) for word in placed]
+    else:
+        setter.run(frame, [(word, face) for word in title], replace(small, align="centre"), most_lines=1)
+        frame.y -= small.pitch
+    setter.row(words)
+    frame.y += small.pitch
+    if setter.chance(0.35):
+        setter.rule_across(frame)
+    frame.y += setter.between(0.3, 1.2) * setter.manner.pitch
+
+
+@dataclass(slots=True)
+class Foot:
+    """What is kept free at the bottom of a page: first for notes, below them for the page number."""
+
+    notes: Frame
+    number: Frame
+    note_manner: Manner
+    note_lines: int
+
+
+def reserve_foot(setter: Setter, frame: Frame, numbered: bool, noted: bool) -> Foot:
+    """Shorten the frame by the room that a page number and notes will need."""
+    small = setter.manner_at(setter.between(0.78, 0.92))
+    least = (setter.ascent + setter.descent) * setter.manner.pixels
+    number = Frame(frame.left, frame.right, frame.bottom, frame.bottom)
+    if numbered:
+        number.y = frame.bottom - least - 1
+        frame.bottom = number.y - setter.between(0.2, 1.2) * setter.manner.pitch
+    lines = setter.count(1, 6) if noted else 0
+    height = (lines - 1) * small.pitch + (setter.ascent + setter.descent) * small.pixels + 10
+    notes = Frame(frame.left, frame.right, frame.bottom, frame.bottom)
+    if lines and height < 0.35 * (frame.bottom - frame.y):
+        notes.y = frame.bottom - height
+        frame.bottom = notes.y - setter.between(0.2, 0.6) * setter.manner.pitch
+    else:
+        lines = 0
+    return Foot(notes, number, small, lines)
+
+
+def set_foot(setter: Setter, foot: Foot, page: int) -> None:
+    """Notes in small letters under a short rule, then the page number, into what was kept free."""
+    body = setter.family.body
+    if foot.note_lines:
+        setter.rule_across(foot.notes, 1.0 if setter.chance(0.4) else 0.3, 8.0)
+        note, left = setter.count(1, 9), foot.note_lines
+        while left > 0:
+            mark = setter.one_of("{}", "{})", "{}.", "*", "†", "[{}]").format(note)
+            words = [mark, *setter.words(setter.count(4, 40))]
+            pieces = [(word, body) for word in words if body.covers(word)]
+            lines = setter.run(foot.notes, pieces, foot.note_manner, left)
+            left -= max(lines, 1)
+            note += 1
+    if foot.number.y < foot.number.bottom:
+        words = setter.one_of(*_NUMBERS).format(page).split()
+        align = setter.one_of("centre", "centre", "left", "right")
+        manner = replace(setter.manner, align=align, indent=0.0, hang=0.0, hyphens=False)
+        setter.run(foot.number, [(word, body) for word in words if body.covers(word)], manner, 1)
+
+
+def neighbour(setter: Setter, frame: Frame) -> None:
+    """Letters of the next page, cut by the left or right edge so that none can be read; the text keeps away from them."""
+    body, manner = setter.family.body, setter.manner
+    at_left = setter.chance(0.5)
+    if frame.room < 8 * _CUT_MARGIN_PIXELS:
+        return
+    if at_left:
+        frame.left = max(frame.left, _CUT_MARGIN_PIXELS)
+    else:
+        frame.right = min(frame.right, setter.width - _CUT_MARGIN_PIXELS)
+    baseline = setter.between(10, 80) + setter.ascent * manner.pixels
+    while baseline + setter.descent * manner.pixels < setter.height - 10:
+        for word in setter.words(1):
+            width = width_of(word, body, manner.pixels)
+            cut = body.advances[word[-1 if at_left else 0]] * manner.pixels
+            seen = cut * setter.between(*_CUT_SHARE)
+            x = seen - width if at_left else setter.width - seen
+            setter.unread.append(PlacedWord(word, x, width, baseline, manner.pixels, body))
+        baseline += manner.pitch
