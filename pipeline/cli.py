@@ -43,6 +43,7 @@ Region = Annotated[str | None, typer.Option(help="S3 region.")]
 Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")]
 PathStyle = Annotated[bool | None, typer.Option(help="Put the bucket into the path of S3 addresses.")]
 ChecksumMode = Annotated[str | None, typer.Option(help="when_supported (default) or when_required.")]
+GpuHourPrice = Annotated[float | None, typer.Option(help="Price of a GPU hour, for the costs.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Flagged pages count as failed for the exit code.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
@@ -58,6 +59,7 @@ def run(
     kept_share: KeptShare = None,
     prompt: Prompt = None,
     limit: Limit = None,
+    gpu_hour_price: GpuHourPrice = None,
     config: ConfigFile = None,
     ray_address: RayAddress = None,
     endpoint_url: EndpointUrl = None,
@@ -80,6 +82,7 @@ def run(
         "prompt": prompt,
         "limit": limit,
         "cluster.ray_address": ray_address,
+        "cluster.gpu_hour_price": gpu_hour_price,
         **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
     }
     _exit(debug, lambda: _run(flags, config, strict))
@@ -115,6 +118,54 @@ def verify(
     """Check that every page of the manifest stands in TARGET exactly once."""
     flags = _storage_flags(endpoint_url, region, profile, path_style, checksum_mode)
     _exit(debug, lambda: _verify(target, _storage(flags, config)))
+
+
+@application.command()
+def view(
+    document: Annotated[Path, typer.Argument(help="Image or PDF.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
+    page: Annotated[int, typer.Option(help="Page, counted from 1.")] = 1,
+    model: Model = None,
+    decode: Decode = None,
+    kept_share: KeptShare = None,
+    prompt: Prompt = None,
+    beside_dense: Annotated[bool, typer.Option(help="Show the dense reading beside it.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Read one page and write an HTML page that shows step by step where the reader looked."""
+    settings = {} if kept_share is None else {"kept_share": kept_share}
+
+    def command() -> int:
+        from fastocr_core import DecodePolicy
+        from workers.view_page import view_page
+
+        policies = [DecodePolicy.named(decode or "fastocr", **settings)]
+        if beside_dense and policies[0].name != "dense":
+            policies.insert(0, DecodePolicy.dense())
+        html = view_page(document, page - 1, model or "mini", policies, prompt)
+        output.write_text(html, "utf-8")
+        typer.echo(f"{output}: {len(html) / 1e6:.1f} MB, open it in any browser")
+        return 0
+
+    _exit(debug, command)
+
+
+@application.command()
+def report(
+    target: Target,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
+    gpu_hour_price: GpuHourPrice = None,
+    config: ConfigFile = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    profile: Profile = None,
+    path_style: PathStyle = None,
+    checksum_mode: ChecksumMode = None,
+    debug: Debug = False,
+) -> None:
+    """Write what became of TARGET into one HTML file: outcomes, reasons, speed, cost, pages that need a look."""
+    flags = _storage_flags(endpoint_url, region, profile, path_style, checksum_mode)
+    _exit(debug, lambda: _report(target, output, {**flags, "cluster.gpu_hour_price": gpu_hour_price}, config))
 
 
 @config_commands.command("show")
@@ -194,15 +245,24 @@ def _storage(flags: dict[str, Any], file: Path | None) -> "StorageSettings":
 
 def _run(flags: dict[str, Any], file: Path | None, strict: bool) -> int:
     from pipeline.flow import execute
+    from pipeline.interrupt import prompt_end
     from pipeline.progress import Observer
     from pipeline.summary import first_lines, summarise, summary_lines
     from workers.object_store import open_store
 
     configuration = _resolved(flags, file).config
     observer = Observer()
-    execute(configuration, observer)
+    try:
+        with prompt_end(observer.stopped_words):
+            execute(configuration, observer)
+    except KeyboardInterrupt:
+        observer.close()
+        typer.echo(observer.stopped_words(), err=True)
+        return EXIT_RUN_FAILED
+    finally:
+        observer.close()
     summary = summarise(open_store(configuration.target, configuration.storage))
-    for line in summary_lines(summary, observer):
+    for line in summary_lines(summary, observer, configuration.cluster.gpu_hour_price):
         typer.echo(line)
     if summary.first_lines:
         typer.echo("\nfirst lines read")
@@ -231,6 +291,18 @@ def _verify(target: str, storage: "StorageSettings") -> int:
     store = open_store(normalised_location(target), storage)
     tally = check_run(store, ManifestReader(store))
     typer.echo(f"{tally.pages} pages, each published exactly once: {tally_counts(tally)}")
+    return 0
+
+
+def _report(target: str, output: Path, flags: dict[str, Any], file: Path | None) -> int:
+    from pipeline.config import normalised_location
+    from pipeline.report import build_report, write_report
+    from workers.object_store import open_store
+
+    settings = _resolved({"source": "-", "target": "-", **flags}, file).config
+    store = open_store(normalised_location(target), settings.storage)
+    write_report(build_report(store, settings.cluster.gpu_hour_price), output)
+    typer.echo(f"{output}: open it in any browser")
     return 0
 
 

@@ -116,9 +116,10 @@ def read(config: RunConfig, run_id: str, store: ObjectStore, observer: Observer)
     if not work.shards_to_read:
         return
     widths = choose_widths(config.cluster)
-    observer.reading(manifest.page_count, _pages_left(manifest, work))
+    observer.reading(manifest.page_count, _pages_left(manifest, work), widths.ocr_actors, widths.ocr_gpus)
     for done in _graph(config, _job(config, run_id, store, widths), work.shards_to_read, widths):
-        publisher.shard_staged(done.shard_index)
+        if publisher.shard_staged(done.shard_index) is not None:
+            observer.part_published()
         observer.shard_done(done)
 
 

@@ -65,6 +65,7 @@ def _start_local(settings: ClusterSettings, folder: Path) -> None:
     _quiet()
     import ray
 
+    before = signal.getsignal(signal.SIGTERM)
     for attempt in range(START_ATTEMPTS):
         try:
             with _silent_stderr():
@@ -89,7 +90,8 @@ def _start_local(settings: ClusterSettings, folder: Path) -> None:
                     "it may be too busy, or give the address of a running Ray with --ray-address."
                 ) from error
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _end_on_signal)  # Ray's own handler would end us without clearing up
+        # Ray's own handler would end us without clearing up.
+        signal.signal(signal.SIGTERM, before if callable(before) else _end_on_signal)
 
 
 def _end_on_signal(number: int, frame: FrameType | None) -> None:
@@ -120,6 +122,7 @@ def _quiet() -> None:
     """Settings Ray takes from the environment only, and only before it is imported."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    os.environ.setdefault("RAY_EXPORT_COUNTER_AS_GAUGE", "0")  # else every counter is exported twice
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     logging.getLogger("ray").setLevel(logging.ERROR)
     import ray.data  # noqa: F401 - sets up its logger, which is then quieted

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pipeline.claim import read_claim
 from pipeline.ledger import Tally, count_parts
+from pipeline.pace import pace_words
 from pipeline.planner import group_parts
 from pipeline.progress import Observer
 from pipeline.resume import find_progress, finished_pages
@@ -130,8 +131,12 @@ def inspect_target(store: ObjectStore) -> RunStatus:
     )
 
 
-def summary_lines(summary: RunSummary, session: Observer | None = None) -> Iterator[str]:
-    """The summary in words; `session` adds what this very command has read and how fast."""
+def summary_lines(
+    summary: RunSummary, session: Observer | None = None, price: float | None = None
+) -> Iterator[str]:
+    """The summary in words; `session` adds what this very command has read, how fast and, with the `price` of a
+    GPU hour, for how much.
+    """
     yield f"documents   {summary.documents} ({len(summary.quarantined)} quarantined)"
     yield f"pages       {summary.pages}: {_counts(summary.outcomes)}"
     yield f"shards      {summary.shards}, read {summary.shard_readings} times"
@@ -141,6 +146,8 @@ def summary_lines(summary: RunSummary, session: Observer | None = None) -> Itera
             f"{session.pages_per_second:.2f} pages/s, model busy {session.busy_share:.0%}"
         )
         yield f"tokens      {session.image_tokens} image, {session.output_tokens} written"
+        for title, words in pace_words(session.pace(price)):
+            yield f"{title:<12}{words}"
     for row in summary.quarantined[:LISTED_FAILURES]:
         yield f"quarantined {row.source_uri}: {row.reason}"
     for failure in summary.failures:
