@@ -8,12 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fastocr_core.accelerate import accelerate
     from fastocr_core.config import DecodePolicy, EngineLimits
     from fastocr_core.engine import Engine
     from fastocr_core.models import load
     from fastocr_core.output import PageText
 
 _HOMES = {
+    "accelerate": "fastocr_core.accelerate",
     "load": "fastocr_core.models",
     "Engine": "fastocr_core.engine",
     "DecodePolicy": "fastocr_core.config",
@@ -21,7 +23,7 @@ _HOMES = {
     "PageText": "fastocr_core.output",
 }
 
-__all__ = ["DecodePolicy", "Engine", "EngineLimits", "PageText", "load"]
+__all__ = ["DecodePolicy", "Engine", "EngineLimits", "PageText", "accelerate", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -203,9 +203,10 @@ def test_cached_bytes_are_those_of_the_pages_held() -> None:
     with Engine(model, policy=DecodePolicy.dense(), max_batch=2) as engine:
         assert engine.kv_bytes() == 0
         layout = SimpleNamespace(image_tokens=10, ids=(1, 2, 3))
-        slot = engine._cache.allocate(layout)  # type: ignore[arg-type]
+        assert engine._batch is not None
+        slot = engine._batch.cache.allocate(layout)  # type: ignore[arg-type]
         shape = model.shape
         row_bytes = 2 * shape.layers * shape.kv_heads * shape.head_dim * 4
         assert engine.kv_bytes() == 13 * row_bytes
-        engine._cache.free(slot)
+        engine._batch.cache.free(slot)
         assert engine.kv_bytes() == 0
