@@ -23,7 +23,7 @@ _LOADERS = {
     "deepseek-ocr": "fastocr_core.models.deepseek.adapter:load_deepseek_ocr",
     "olmocr": "fastocr_core.models.olmocr.adapter:load_olmocr",
     "qwen2_5_vl": "fastocr_core.models.qwen2_5_vl.adapter:load_qwen2_5_vl",
-    "dots-ocr": "fastocr_core.models.dots_ocr.adapter:load_dots_ocr",
+    "dots-ocr": "fastocr_core.models.dots_ocr.loading:load_dots_ocr",
     "llava_onevision": "fastocr_core.models.llava_onevision.adapter:load_llava_onevision",
 }
 
