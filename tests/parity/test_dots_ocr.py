@@ -83,9 +83,13 @@ def reference_tower(tensors: dict[str, Tensor], view: np.ndarray) -> tuple[Tenso
         rows = rows + attended @ weights[f"{name}attn.proj.weight"].T
         inner = norm(rows, f"{name}norm2.weight")
         gate = functional.silu(inner @ weights[f"{name}mlp.fc1.weight"].T)
-        rows = rows + (gate * (inner @ weights[f"{name}mlp.fc3.weight"].T)) @ weights[f"{name}mlp.fc2.weight"].T
+        rows = (
+            rows + (gate * (inner @ weights[f"{name}mlp.fc3.weight"].T)) @ weights[f"{name}mlp.fc2.weight"].T
+        )
     rows = norm(rows, "post_trunk_norm.weight")
-    rows = functional.layer_norm(rows, (width,), weights["merger.ln_q.weight"], weights["merger.ln_q.bias"], 1e-6)
+    rows = functional.layer_norm(
+        rows, (width,), weights["merger.ln_q.weight"], weights["merger.ln_q.bias"], 1e-6
+    )
 
     def merged(values: Tensor) -> Tensor:
         """[patches, n] in raster order -> [tokens, 4, n]."""
@@ -101,7 +105,11 @@ def reference_tower(tensors: dict[str, Tensor], view: np.ndarray) -> tuple[Tenso
 
 @pytest.mark.parametrize("entries", [1 << 28, 300])
 def test_the_tower_equals_a_plain_one(
-    tmp_path: Path, model: DotsOcrAdapter, pages: list[PreparedPage], entries: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    model: DotsOcrAdapter,
+    pages: list[PreparedPage],
+    entries: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tower, "ENTRIES_AT_ONCE", entries)  # 300: a few queries at a time
     tensors = write_dots_checkpoint(tmp_path)

@@ -117,7 +117,9 @@ def _tower_shapes(vision: dict[str, Any], hidden: int) -> dict[str, tuple[int, .
     return {f"vision_tower.{name}": shape for name, shape in shapes.items()}
 
 
-def write_dots_checkpoint(folder: Path, config: dict[str, Any] = CONFIG, seed: int = 0) -> dict[str, torch.Tensor]:
+def write_dots_checkpoint(
+    folder: Path, config: dict[str, Any] = CONFIG, seed: int = 0
+) -> dict[str, torch.Tensor]:
     """Write the folder; returns its tensors."""
     return write_checkpoint(
         folder,
