@@ -25,11 +25,11 @@ def rowwise_experts(
     experts: Any = module
     rows = []
     for row, chosen, weights in zip(
-        hidden_states.split(1), top_k_index.tolist(), top_k_weights.unbind(0), strict=True
+        hidden_states.unbind(0), top_k_index.tolist(), top_k_weights.unbind(0), strict=True
     ):
         outputs = []
         for number in chosen:
-            gate, up = nn.functional.linear(row, experts.gate_up_proj[number]).chunk(2, dim=-1)
+            gate, up = nn.functional.linear(row[None], experts.gate_up_proj[number]).chunk(2, dim=-1)
             outputs.append(nn.functional.linear(experts.act_fn(gate) * up, experts.down_proj[number]))
         rows.append((torch.cat(outputs) * weights[:, None]).sum(0, keepdim=True))  # [1, hidden], float32
     return torch.cat(rows).to(hidden_states.dtype)

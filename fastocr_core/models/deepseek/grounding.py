@@ -34,8 +34,8 @@ def parse_grounded(text: str, width: int, height: int) -> ParsedText:
     marks = list(_MARK.finditer(text))
     pieces = [_tidied(text[: marks[0].start() if marks else len(text)])]
     blocks = [Block("text", None, pieces[0])] if pieces[0] else []
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    for mark, end in zip(marks, ends, strict=True):
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    for mark, end in zip(marks, ends, strict=False):
         label, boxes = _mark_content(mark[1], mark[2], width, height)
         piece = _tidied(text[mark.end() : end])
         pieces.append(piece)
