@@ -148,7 +148,9 @@ class LlavaAdapter(ModelAdapter):
 
     def _features(self, page: PreparedPage, start: int) -> Tensor:
         """What the tower makes of some views: [views, patches, width], before its last norm."""
-        views = torch.stack([torch.from_numpy(view) for view in page.views[start : start + VIEWS_AT_ONCE]])
+        views = torch.stack(
+            [torch.tensor(view) for view in page.views[start : start + VIEWS_AT_ONCE]]
+        )  # copies
         pixels = self._statistics.normalised(views.to(self.device)).permute(0, 3, 1, 2).to(self.dtype)
         hidden: Tensor = self._tower.encoder(inputs_embeds=self._tower.embeddings(pixels)).last_hidden_state
         return hidden

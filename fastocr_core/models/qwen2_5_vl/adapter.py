@@ -84,7 +84,7 @@ class QwenAdapter(ModelAdapter):
     def encode(self, page: PreparedPage) -> Tensor:
         """One view -> [grid_rows * grid_columns, hidden] in raster order."""
         merged = int(self._tower.spatial_merge_size)
-        view = torch.from_numpy(page.views[0]).to(self.device)
+        view = torch.tensor(page.views[0], device=self.device)  # copied: it may be read-only
         pixels = self._statistics.normalised(view)
         patches = patches_of(pixels, int(self._tower.patch_size), merged).to(self.dtype)
         sides = torch.tensor([[1, page.grid_rows * merged, page.grid_columns * merged]], device=self.device)
