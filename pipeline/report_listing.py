@@ -65,7 +65,8 @@ def _texts(page: ListedPage) -> Html:
 
 
 def _text(text: str, characters: int) -> Html:
-    shown = element("pre", text or "(empty)")
+    # A browser drops the first line break inside <pre>; ours is there to be dropped.
+    shown = element("pre", Html("\n"), text or "(empty)")
     if characters <= len(text):
         return shown
     return joined(shown, element("p", f"And {characters - len(text):,} more characters.", class_="soft"))
