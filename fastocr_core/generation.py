@@ -35,12 +35,16 @@ class Row:
 
 
 class Generation:
-    """State of the rows of one batch. Not thread-safe, as `generate` itself."""
+    """State of the rows of one batch. Not thread-safe, as `generate` itself.
+
+    `steps` counts decode steps, `gathered_rows` image rows that were picked out of the cache.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self.reads = ReadCount()
         self.stepping = False
+        self.steps = self.gathered_rows = 0
         self._is_image: Tensor | None = None  # bool [B, entries]
         self._rows: list[Row] = []
         self._live: tuple[int, ...] = ()
@@ -76,6 +80,7 @@ class Generation:
         """A step that appends to `cached` entries. A step that was undone is not counted again."""
         self.stepping = True
         if cached + 1 > self._entries:
+            self.steps += 1
             self._policy.before_step(self._live)
         self._entries = cached + 1
 
@@ -109,6 +114,7 @@ class Generation:
                 index = torch.cat((entry.image[chosen], text), dim=1)
                 output, attention = attend_chosen(grouped, key, value, scaling, index, self._prompt_entries)
                 image = attention[:, :, : chosen.shape[1]]
+                self.gathered_rows += chosen.numel()
             if row in watched:
                 self._policy.take_scores(layer, row, image)
             outputs.append(output.reshape(1, heads, head_dim))
