@@ -66,13 +66,14 @@ class Timeline:
         end = start + seconds
         self._make_room(start, end)
         sums = self._sums.setdefault(name, Counter())
+        if not end > start:  # too short to tell at this distance from 1970
+            sums[int(start // self.step_seconds)] += value  # type: ignore[assignment]
+            return
         place = start
-        while place < end or place == start:
+        while place < end:
             step = int(place // self.step_seconds)
             until = min(end, (step + 1) * self.step_seconds)
-            sums[step] += value * (until - place) / seconds if seconds else value  # type: ignore[assignment]
-            if until <= place:
-                return
+            sums[step] += value * (until - place) / (end - start)  # type: ignore[assignment]
             place = until
 
     def start(self) -> float:
