@@ -1,4 +1,4 @@
-"""Ink and paper: turns a page layout into grey pixels, with the wear that scans of clean print show."""
+"""Ink and paper: turns a page layout into grey pixels, with the wear that scans show, from clean print to bad copies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
+from fastocr_core.models.mini.train import wear
 from fastocr_core.models.mini.train.marks import draw_rule
 from fastocr_core.models.mini.train.placement import PageLayout
 
 
 @dataclass(frozen=True, slots=True)
 class InkStyle:
-    """Share of pages that get each effect; `strength` scales them all (0 = black on white)."""
+    """Share of pages that get each effect; `strength` scales the first group (0 = black on white), `wear` the second.
+
+    The defaults are clean print; `degraded` gives pages that are hard to read.
+    """
 
     strength: float = 1.0
     texture: float = 0.5
@@ -22,19 +26,54 @@ class InkStyle:
     jpeg: float = 0.3
     bitonal: float = 0.15
     oversampled: float = 0.6  # drawn at twice the size and reduced, as a scan at a higher resolution would be
+    wear: float = 1.0
+    heavy: float = 0.0
+    light: float = 0.0
+    show_through: float = 0.0
+    stains: float = 0.0
+    lighting: float = 0.0
+    speckle: float = 0.0
+    scan_edges: float = 0.0  # and dark corners of turned pages
+    coarse: float = 0.0
+    fax: float = 0.0
+    bitonal_scan: float = 0.0
+    hard_jpeg: float = 0.0
+    stretched: bool = False  # to full contrast at the end, as the prepared view is
+
+
+CLEAN = InkStyle()
+
+
+def degraded(wear: float) -> InkStyle:
+    """Two or three kinds of wear on most pages; `wear` from 0 (harmless) to 1 (as bad as can still be read)."""
+    return InkStyle(
+        strength=0.6 + 0.6 * wear, jpeg=0.2, bitonal=0.06, wear=wear, heavy=0.15, light=0.2, show_through=0.15, stains=0.15,
+        lighting=0.2, speckle=0.25, scan_edges=0.2, coarse=0.15, fax=0.08, bitonal_scan=0.15, hard_jpeg=0.15, stretched=True,
+    )  # fmt: skip
+
+
+def _falls(generator: np.random.Generator, share: float) -> bool:
+    """Whether an effect happens; an effect without a share draws nothing, so that old seeds give the old pages."""
+    return share > 0 and bool(generator.random() < share)
 
 
 def draw(layout: PageLayout, generator: np.random.Generator, style: InkStyle) -> np.ndarray:
     """Render to uint8 [height, width]; 255 is white."""
     factor = 2 if generator.random() < style.oversampled else 1
-    image = drawn(layout, factor, generator)
-    if factor == 2:
+    edges, scanned = _falls(generator, style.scan_edges), _falls(generator, style.bitonal_scan)
+    factor = 2 if scanned else factor
+    image = drawn(layout, factor, generator, corners=int(generator.uniform(0, 120)) if edges else 255)
+    if scanned:
+        image = wear.bitonal_scan(image, generator, style.wear)
+    elif factor == 2:
         image = image.reduce(2)
-    return age(np.asarray(image), generator, style)
+    if edges:
+        image = wear.scan_edges(image, layout, generator, style.wear)
+    return age(np.asarray(image), generator, style, bitonal=scanned)
 
 
-def drawn(layout: PageLayout, factor: int, generator: np.random.Generator) -> Image.Image:
-    """Black on white, turned by the layout's skew, at `factor` times the size."""
+def drawn(layout: PageLayout, factor: int, generator: np.random.Generator, corners: int = 255) -> Image.Image:
+    """Black on white, turned by the layout's skew, at `factor` times the size; corners: tone beside a turned page."""
     image = Image.new("L", (layout.width * factor, layout.height * factor), 255)
     grounds = [rule for rule in layout.rules if rule.look in ("tint", "picture")]
     for rule in grounds:
@@ -51,15 +90,26 @@ def drawn(layout: PageLayout, factor: int, generator: np.random.Generator) -> Im
         if rule.look not in ("tint", "picture"):
             draw_rule(image, rule, factor, generator)
     if layout.skew_degrees:
-        image = image.rotate(-layout.skew_degrees, Image.Resampling.BICUBIC, fillcolor=255)
+        # reducing a larger page smooths it anyway
+        smooth = Image.Resampling.BICUBIC if factor == 1 else Image.Resampling.BILINEAR
+        image = image.rotate(-layout.skew_degrees, smooth, fillcolor=corners)
     return image
 
 
-def age(pixels: np.ndarray, generator: np.random.Generator, style: InkStyle) -> np.ndarray:
-    """Apply paper tone, ink tone, blur, noise, JPEG and thresholding to uint8 [height, width]."""
+def age(
+    pixels: np.ndarray, generator: np.random.Generator, style: InkStyle, bitonal: bool = False
+) -> np.ndarray:
+    """Wear, paper tone, ink tone, blur, noise, JPEG and thresholding on uint8 [height, width].
+
+    bitonal: the page is a black and white scan already; it gets no more shades than such scans have.
+    """
     if style.strength <= 0:
         return pixels
     image = Image.fromarray(pixels)
+    if not bitonal:
+        image = _printed(image, generator, style)
+        if _falls(generator, style.fax):
+            return np.asarray(wear.fax(image, generator, style.wear), np.uint8)
     if generator.random() < style.blur:
         image = image.filter(ImageFilter.GaussianBlur(generator.uniform(0.2, 0.9) * style.strength))
     height, width = pixels.shape
@@ -71,12 +121,45 @@ def age(pixels: np.ndarray, generator: np.random.Generator, style: InkStyle) -> 
     if generator.random() < style.bitonal:
         threshold = ink + (paper - ink) * generator.uniform(0.45, 0.7)
         return np.asarray(np.where(values > threshold, 255, 0), np.uint8)
+    if not bitonal:
+        values = _on_paper(values, generator, style)
     result = np.clip(values, 0, 255).astype(np.uint8)
     if generator.random() < style.jpeg:
-        buffer = io.BytesIO()
-        Image.fromarray(result).save(buffer, "JPEG", quality=int(generator.integers(35, 90)))
-        return np.asarray(Image.open(buffer), np.uint8)
-    return np.asarray(result, np.uint8)
+        result = _saved(result, int(generator.integers(35, 90)))
+    if _falls(generator, style.hard_jpeg):
+        result = _saved(result, round(40 - generator.uniform(5, 28) * style.wear))
+    return np.asarray(wear.stretched(result) if style.stretched else result, np.uint8)
+
+
+def _printed(image: Image.Image, generator: np.random.Generator, style: InkStyle) -> Image.Image:
+    """Wear of the print and of the scan's sharpness."""
+    back = image
+    if _falls(generator, style.heavy):
+        image = wear.heavy(image, generator, style.wear)
+    elif _falls(generator, style.light):
+        image = wear.light(image, generator, style.wear)
+    if _falls(generator, style.show_through):
+        image = wear.show_through(image, back, generator, style.wear)
+    if _falls(generator, style.coarse):
+        image = wear.coarse(image, generator, style.wear)
+    return image
+
+
+def _on_paper(values: np.ndarray, generator: np.random.Generator, style: InkStyle) -> np.ndarray:
+    if _falls(generator, style.stains):
+        values = wear.stains(values, generator, style.wear)
+    if _falls(generator, style.lighting):
+        values = wear.lighting(values, generator, style.wear)
+    if _falls(generator, style.speckle):
+        values = wear.speckle(values, generator, style.wear)
+    return values
+
+
+def _saved(pixels: np.ndarray, quality: int) -> np.ndarray:
+    """Through a JPEG file and back."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "JPEG", quality=quality)
+    return np.asarray(Image.open(buffer), np.uint8)
 
 
 def paper_texture(generator: np.random.Generator, height: int, width: int) -> np.ndarray:
@@ -101,3 +184,13 @@ def blank_leaf(generator: np.random.Generator, height: int, width: int) -> np.nd
         edge = int(generator.integers(2, 24))
         values[:, :edge] -= generator.uniform(30, 150)
     return np.clip(values, 0, 255).astype(np.uint8)
+
+
+def worn_leaf(layout: PageLayout, generator: np.random.Generator, style: InkStyle) -> np.ndarray:
+    """An empty leaf through which the print of `layout` shows from the back, mirrored; uint8 [height, width]."""
+    empty = PageLayout(layout.width, layout.height, ())
+    image = drawn(empty, 1, generator)
+    image = wear.show_through(image, drawn(layout, 1, generator), generator, style.wear)
+    if _falls(generator, style.scan_edges):
+        image = wear.scan_edges(image, empty, generator, style.wear)
+    return age(np.asarray(image), generator, style)
