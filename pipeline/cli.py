@@ -30,7 +30,12 @@ application.add_typer(config_commands, name="config")
 Source = Annotated[str, typer.Argument(help="File, directory, glob or s3://bucket/prefix.")]
 Target = Annotated[str, typer.Argument(help="Directory or s3://bucket/prefix.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
-Model = Annotated[str | None, typer.Option(help="mini (default), tiny, or a folder with weights.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="mini (default), tiny, dots-ocr and other names, a hub id, a folder, or s3://bucket/folder."
+    ),
+]
 ModelRevision = Annotated[str | None, typer.Option(help="Refuse to run with any other revision.")]
 Mode = Annotated[str | None, typer.Option(help="How the model sees a page; auto by default.")]
 Decode = Annotated[str | None, typer.Option(help="fastocr (default) or dense.")]

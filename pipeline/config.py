@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fastocr_core.config import DecodePolicy, EngineLimits
 from pipeline.planner import ShardLimits
+from workers.model_copy import FILE_SCHEME
 from workers.rasterize import RasterLimits
 from workers.storage import S3_SCHEME, StorageSettings, is_s3
 
@@ -44,7 +45,8 @@ class ClusterSettings:
     are chosen from what the cluster has. `ocr_threads` is for decoding on the CPU. `shards_in_flight` and
     `max_batch` are how many shards one OCR actor holds and how many pages it decodes at once.
     `gpu_hour_price` is what a GPU (without GPUs: the share of a machine under one OCR actor) costs per hour, in
-    any currency; from it come the costs in summary and report.
+    any currency; from it come the costs in summary and report. `model_cache` is a folder on each node for copies
+    of models given as addresses; None: among the temporary files.
     """
 
     ray_address: str | None = None
@@ -56,6 +58,7 @@ class ClusterSettings:
     shards_in_flight: int = 4
     max_batch: int = 8
     object_store_bytes: int | None = None
+    model_cache: str | None = None
     gpu_hour_price: float | None = None
 
     def __post_init__(self) -> None:
@@ -72,6 +75,8 @@ class ClusterSettings:
                 raise ValueError(f"{name} must be at least 1")
         if self.ray_address == "":
             raise ValueError("ray_address must not be empty")
+        if self.model_cache is not None and not os.path.isabs(self.model_cache):
+            raise ValueError("model_cache must be an absolute path: every node has its own")
         if self.object_store_bytes is not None and self.object_store_bytes < LEAST_OBJECT_STORE_BYTES:
             raise ValueError(f"object_store_bytes must be at least {LEAST_OBJECT_STORE_BYTES}")
         price = self.gpu_hour_price
@@ -185,6 +190,8 @@ def _build(values: dict[str, Any]) -> RunConfig:
     for key in ("source", "target"):
         if isinstance(nested.get(key), str):
             nested[key] = normalised_location(nested[key])
+    if isinstance(nested.get("model"), str):
+        nested["model"] = normalised_model(nested["model"])
     try:
         return RunConfig.model_validate(nested)
     except ValidationError as error:
@@ -209,6 +216,13 @@ def normalised_location(location: str) -> str:
     if not location or "\0" in location:
         raise ConfigError(f"{location!r} is no location: write s3://bucket/prefix or a path.")
     return os.path.abspath(os.path.expanduser(location))
+
+
+def normalised_model(model: str) -> str:
+    """Addresses of model folders without closing slashes; names, hub ids and paths as they are."""
+    if is_s3(model):
+        return normalised_location(model)
+    return model.rstrip("/") if model.startswith(FILE_SCHEME) else model
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -9,11 +9,12 @@ point.
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from fastocr_core.models.revisions import model_revision
+from fastocr_core.vision.families import hub_id_of
 from pipeline.claim import claim_target, is_complete
 from pipeline.cluster import Widths, choose_widths
 from pipeline.commit import Publisher, close
@@ -35,6 +36,7 @@ from pipeline.source import Listing, left_out_note, list_source, refuse_nested
 from workers.job import ReadJob, vision_of
 from workers.layout import ATTEMPTS_FOLDER, RUN_KEY, WORK_FOLDER
 from workers.manifest_reader import ManifestReader
+from workers.model_copy import ModelSource
 from workers.object_store import ObjectStore, StorageError, StoredObject, open_store
 from workers.rasterize_shard import RasterizeShards
 from workers.recognize import RecognizeShards, ShardDone
@@ -79,7 +81,7 @@ def survey(
 ) -> None:
     """Open every document once, in parallel, and freeze what was found."""
     widths = choose_widths(config.cluster)
-    task = SurveyTask(config.raster, vision_of(config.model, config.mode), config.storage)
+    task = SurveyTask(config.raster, vision_of(_model_source(config), config.mode), config.storage)
     with closing(_surveyed(objects, task, widths, observer)) as documents:
         freeze(store, limited(documents, config.limit), widths.ocr_actors, config.shards)
 
@@ -192,19 +194,26 @@ def _job(config: RunConfig, run_id: str, store: ObjectStore, widths: Widths) -> 
         storage=config.storage,
         max_batch=config.cluster.max_batch,
         threads=widths.ocr_threads,
+        model_cache=config.cluster.model_cache,
     )
+
+
+def _model_source(config: RunConfig) -> ModelSource:
+    return ModelSource(config.model, config.model_revision, config.storage, config.cluster.model_cache)
 
 
 def _with_revision(config: RunConfig) -> RunConfig:
     """Check the model, and pin the weights it has now: they can change every text, so the target belongs to them."""
+    source = _model_source(config)
     try:
-        vision = vision_of(config.model, config.mode)
-        found = model_revision(config.model)
+        found = source.pinned()
+        vision = vision_of(replace(source, revision=found), config.mode)
     except (ValueError, FileNotFoundError) as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from error
     if config.prompt is not None and not vision.takes_prompt:
         raise ConfigError(f"Model {config.model} takes no prompt; leave it out.")
-    if config.model_revision not in (None, found):
+    # Of a hub id a branch or tag may be asked for; its commit is what is pinned.
+    if config.model_revision not in (None, found) and hub_id_of(config.model) is None:
         raise ConfigError(f"Model {config.model} is at revision {found}, not {config.model_revision}.")
     return config.model_copy(update={"model_revision": found})
 

@@ -1,17 +1,19 @@
 """What the actors of a run are told: plain data that travels from the driver to each of them once."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.vision import ModelVision, model_vision
+from workers.model_copy import ModelSource
 from workers.rasterize import RasterLimits
 from workers.storage import StorageSettings
 
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """One run as the workers see it. `threads` is for an OCR actor that decodes on the CPU."""
+    """One run as the workers see it. `threads` is for an OCR actor that decodes on the CPU, `model_cache` where a
+    node keeps copies of models.
+    """
 
     run_id: str
     target: str
@@ -25,13 +27,19 @@ class ReadJob:
     storage: StorageSettings
     max_batch: int
     threads: int
+    model_cache: str | None = None
+
+    @property
+    def model_source(self) -> ModelSource:
+        """Where the model lies."""
+        return ModelSource(self.model, self.model_revision, self.storage, self.model_cache)
 
     @property
     def vision(self) -> ModelVision:
-        """How the model sees; raises ValueError for a model or mode that does not exist."""
-        return vision_of(self.model, self.mode)
+        """How the model sees; raises as `vision_of`."""
+        return vision_of(self.model_source, self.mode)
 
 
-def vision_of(model: str, mode: str) -> ModelVision:
-    """How a model sees, by its name; a folder with weights sees as `mini` does."""
-    return model_vision("mini" if Path(model).is_dir() else model, mode)
+def vision_of(source: ModelSource, mode: str) -> ModelVision:
+    """How a model sees. ValueError for a model or mode that does not exist, and what `ModelSource` raises."""
+    return model_vision(source.described(), mode)

@@ -60,11 +60,11 @@ class RecognizeShards:
 
     def __init__(self, job: ReadJob) -> None:
         os.environ["OMP_NUM_THREADS"] = str(job.threads)  # before torch is imported, which reads it once
-        from fastocr_core import Engine, load
+        from fastocr_core import Engine
 
         self._job = job
         self._store = open_store(job.target, job.storage)
-        model = load(job.model, revision=job.model_revision)
+        model = _loaded(job)
         self._engine = Engine(model, policy=job.policy, max_batch=job.max_batch, limits=job.engine)
         self._actor = uuid.uuid4().hex[:12]
         self._started = time.monotonic()
@@ -157,6 +157,16 @@ class RecognizeShards:
             busy_seconds=self._engine.busy_seconds,
             alive_seconds=time.monotonic() - self._started,
         )
+
+
+def _loaded(job: ReadJob) -> "ModelAdapter":
+    """The model of the run, copied to this node first if need be."""
+    from fastocr_core import load
+
+    source = job.model_source
+    model = load(source.local(), revision=source.loaded_revision, mode=job.mode)
+    model.revision = job.model_revision or model.revision  # for a copy the one that the run is pinned to
+    return model
 
 
 def _gpu_id() -> str | None:

@@ -95,22 +95,24 @@ def model_names() -> tuple[str, ...]:
 
 
 def hub_id_of(model: str) -> str | None:
-    """The hub id a model's name stands for, or `model` itself where it has the form of one; None otherwise."""
+    """The hub id a model's name stands for, or `model` itself where it has the form of one and is no folder
+    here; None otherwise.
+    """
     for family in FAMILIES:
         for name, hub_id in family.hub_ids:
             if model in (name, hub_id):
                 return hub_id
     owner, slash, repository = model.partition("/")
     is_id = slash and owner and repository and "/" not in repository and owner[0] not in ".~"
-    return model if is_id else None
+    return model if is_id and not Path(model).is_dir() else None
 
 
 def family_of_name(model: str) -> KnownFamily | None:
     """The family of a registered name or hub id; None for anything else."""
-    for family in FAMILIES:
-        if model == family.name or any(model in pair for pair in family.hub_ids):
+    for family in (MINI, TINY):
+        if model == family.name:
             return family
-    return None
+    return next((family for family in FAMILIES if any(model in pair for pair in family.hub_ids)), None)
 
 
 def family_of_config(config: Mapping[str, Any], place: str) -> KnownFamily:
