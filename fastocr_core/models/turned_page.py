@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+from fastocr_core.vision import prepare
+from fastocr_core.vision.prepared import ModelVision, PreparedPage
+
 if TYPE_CHECKING:
     from fastocr_core.engine import Engine
     from fastocr_core.output import PageText
@@ -33,6 +36,19 @@ def turned(image: Image.Image, degrees: int) -> Image.Image:
         raise ValueError(f"an image is turned by a multiple of 90 degrees, not by {degrees}")
     turn = _TURNS.get(degrees % 360)
     return image if turn is None else image.transpose(turn)
+
+
+def turned_page(page: PreparedPage, degrees: int, vision: ModelVision) -> PreparedPage:
+    """The same for a page that was prepared already: for callers who no longer have its image.
+
+    The turned view is the image of the new page, so its size and places are those of the view. ValueError for
+    a page of several views, which does not hold the image in one piece.
+    """
+    if degrees % 360 == 0:
+        return page
+    if len(page.views) != 1 or page.views[0].shape[2] != 3:
+        raise ValueError("only a page with one colour view can be turned after it was prepared")
+    return prepare(turned(Image.fromarray(page.views[0]), degrees), vision)
 
 
 def read_upright(engine: "Engine", image: Image.Image, prompt: str | None = None) -> TurnedReading:

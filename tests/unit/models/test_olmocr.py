@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -19,8 +20,10 @@ from fastocr_core.config import EngineLimits
 from fastocr_core.models.olmocr.adapter import load_olmocr
 from fastocr_core.models.olmocr.front_matter import FrontMatter, split_front_matter
 from fastocr_core.models.qwen2_5_vl.adapter import load_qwen2_5_vl
-from fastocr_core.models.turned_page import read_upright, turned
+from fastocr_core.models.turned_page import read_upright, turned, turned_page
 from fastocr_core.vision import prepare
+from fastocr_core.vision.llava_view import vision_llava
+from fastocr_core.vision.qwen_view import vision_olmocr
 from tests.support.published_models import noise_page, write_qwen
 
 VALUES = {
@@ -97,6 +100,16 @@ def test_turning_is_counter_clockwise() -> None:
     assert turned(image, 270).getpixel((1, 2)) == 255
     with pytest.raises(ValueError, match="multiple of 90"):
         turned(image, 45)
+
+
+def test_a_prepared_page_can_still_be_turned() -> None:
+    page = prepare(noise_page(700, 1288), vision_olmocr())
+    assert turned_page(page, 0, vision_olmocr()) is page
+    quarter = turned_page(page, 90, vision_olmocr())
+    assert (quarter.grid_rows, quarter.grid_columns) == (page.grid_columns, page.grid_rows)
+    assert np.array_equal(quarter.views[0], np.rot90(page.views[0]))
+    with pytest.raises(ValueError, match="one colour view"):
+        turned_page(prepare(noise_page(700, 500), vision_llava()), 90, vision_llava())
 
 
 class CompassEngine:
