@@ -2,7 +2,7 @@
 that lets the engine read the same prompt with the same weights.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,6 +211,10 @@ class SamePrompt(ModelAdapter):
     def logits(self, hidden: Tensor) -> Tensor:
         scores: Tensor = self._source.model.lm_head(hidden)
         return scores
+
+    def ban(self, tokens: Sequence[int]) -> Collection[int]:
+        """The end token, which `Generator.generate` does not let through either."""
+        return (VOCABULARY - 1,)
 
     def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
         return ParsedText(" ".join(map(str, tokens)), "text", ())
