@@ -3,7 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastocr_core.vision.families import MINI, TINY, family_of_folder, family_of_name, hub_id_of, model_names
+from fastocr_core.vision.families import (
+    MINI,
+    TINY,
+    family_of_folder,
+    family_of_name,
+    folder_of,
+    hub_id_of,
+    model_names,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -50,8 +58,8 @@ def _build(model: str, revision: str | None, dtype: "torch.dtype", mode: str) ->
         return load_tiny()
     if model == MINI.name:
         return _load_mini(None)
-    folder = Path(model)
-    if folder.is_dir() and family_of_name(model) is None:
+    folder = folder_of(model)
+    if folder is not None:
         return _load_folder(folder, dtype, mode)
     hub_id = hub_id_of(model)
     if hub_id is None:
@@ -74,7 +82,9 @@ def _load_folder(folder: Path, dtype: "torch.dtype", mode: str) -> "ModelAdapter
     return _load_mini(folder) if known is MINI else MODEL_FAMILIES[known.name].load(folder, dtype, mode)
 
 
-def _load_from_hub(model: str, hub_id: str, revision: str | None, dtype: "torch.dtype", mode: str) -> "ModelAdapter":
+def _load_from_hub(
+    model: str, hub_id: str, revision: str | None, dtype: "torch.dtype", mode: str
+) -> "ModelAdapter":
     from fastocr_core.models.checkpoint import read_json
     from fastocr_core.models.hub import hub_folder
     from fastocr_core.models.registry import MODEL_FAMILIES

@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 
 from fastocr_core.models.hub import hub_revision
-from fastocr_core.vision.families import MINI, TINY, family_of_folder, family_of_name, hub_id_of, model_names
+from fastocr_core.vision.families import MINI, TINY, family_of_folder, folder_of, hub_id_of, model_names
 
 TINY_REVISION = "1"
 WEIGHTS_FILE = "model.safetensors"
@@ -74,8 +74,8 @@ def model_revision(name_or_path: str, revision: str | None = None) -> str:
         return TINY_REVISION
     if name_or_path == MINI.name:
         return weights_revision(mini_folder())
-    folder = Path(name_or_path)
-    if folder.is_dir() and family_of_name(name_or_path) is None:
+    folder = folder_of(name_or_path)
+    if folder is not None:
         return weights_revision(folder) if family_of_folder(folder) is MINI else checkpoint_revision(folder)
     hub_id = hub_id_of(name_or_path)
     if hub_id is None:

@@ -6,10 +6,9 @@ The families are imported on first use. What the models are called is in `famili
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from fastocr_core.vision.families import family_of_folder, family_of_name, hub_id_of, model_names
+from fastocr_core.vision.families import family_of_folder, family_of_name, folder_of, hub_id_of, model_names
 from fastocr_core.vision.modes import to_grey_or_rgb
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 
@@ -61,8 +60,7 @@ def model_vision(model: str, mode: str = "auto") -> ModelVision:
 
     ValueError for an unknown model or mode.
     """
-    folder = Path(model) if Path(model).is_dir() else None
-    # A name of ours means that model even where a folder is called the same, as for `load`.
+    folder = folder_of(model)
     known = family_of_name(model) or (family_of_folder(folder) if folder is not None else None)
     if known is None:
         if hub_id_of(model) is not None:

@@ -115,6 +115,14 @@ def family_of_name(model: str) -> KnownFamily | None:
     return next((family for family in FAMILIES if any(model in pair for pair in family.hub_ids)), None)
 
 
+def folder_of(model: str) -> Path | None:
+    """The folder that `model` is the path of; a name of ours means that model even where a folder is called
+    the same.
+    """
+    folder = Path(model)
+    return folder if model and family_of_name(model) is None and folder.is_dir() else None
+
+
 def family_of_config(config: Mapping[str, Any], place: str) -> KnownFamily:
     """The family of a checkpoint by its config.json. ValueError if we have none for it."""
     for family in FAMILIES:

@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+from tests.support.dots_checkpoint import write_dots_checkpoint
 
 # Blocked packages look as if they were not installed.
 BLOCK = """
@@ -21,6 +24,21 @@ with Engine(load("tiny", device="cpu"), DecodePolicy.fastocr(warmup_steps=1), ma
 assert page.error is None, page.error
 """
 
+READ_FOLDER = """
+import sys
+from importlib import import_module
+from PIL import Image
+from fastocr_core import DecodePolicy, Engine, EngineLimits, load
+from fastocr_core.models.registry import MODEL_FAMILIES
+for family in MODEL_FAMILIES.values():
+    import_module(family.load_path.partition(":")[0])
+model = load(FOLDER, device="cpu")
+with Engine(model, DecodePolicy.fastocr(warmup_steps=1), 2, EngineLimits(max_output_tokens=5)) as engine:
+    (page,) = engine.read([Image.new("L", (100, 100), 255)], "Read.")
+assert page.error is None, page.error
+assert page.image_tokens == 16
+"""
+
 SEE = """
 from PIL import Image
 from fastocr_core.vision import count_image_tokens, model_vision, prepare
@@ -28,6 +46,13 @@ vision = model_vision("tiny")
 page = prepare(Image.new("L", (100, 100), 255), vision)
 assert page.image_tokens == count_image_tokens(100, 100, vision) == 16
 from fastocr_core import DecodePolicy, EngineLimits, PageText
+from fastocr_core.vision.families import model_names
+for name in model_names():
+    vision = model_vision(name)
+    most = count_image_tokens(827, 1169, vision)
+    page = prepare(Image.new("RGB", (827, 1169), "white"), vision)
+    assert 0 < page.image_tokens <= most, name
+    assert all(view.dtype == "uint8" and view.ndim == 3 for view in page.views), name
 """
 
 
@@ -39,6 +64,12 @@ def run(blocked: set[str], code: str) -> None:
 
 def test_core_without_the_pipelines_libraries() -> None:
     run({"ray", "boto3", "botocore", "pymupdf", "fitz", "pyarrow", "typer", "pydantic", "rich"}, READ)
+
+
+def test_core_reads_with_a_published_model_without_the_pipelines_libraries(tmp_path: Path) -> None:
+    write_dots_checkpoint(tmp_path)
+    code = f"FOLDER = {str(tmp_path)!r}\n{READ_FOLDER}"
+    run({"ray", "boto3", "botocore", "pymupdf", "fitz", "pyarrow", "typer", "pydantic", "rich"}, code)
 
 
 def test_eye_without_torch() -> None:
