@@ -7,7 +7,7 @@ silently give DeepSeek-OCR a sliding window. Everything is therefore set here, a
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import UnlimitedOcrConfig
+from transformers import UnlimitedOcrConfig, UnlimitedOcrTextConfig
 
 from fastocr_core.models.checkpoint import require_config
 
@@ -76,6 +76,8 @@ def _text_config(config: Mapping[str, Any], model: str) -> dict[str, Any]:
     if missing:
         raise ValueError(f"this is no {model} that can be read here: its config lacks {', '.join(missing)}")
     rope = stated.get("rope_parameters") or {}
+    if rope.get("rope_type", "default") != "default":
+        raise ValueError(f"this is no {model} that can be read here: rope_type is {rope['rope_type']!r}")
     theta = stated.get("rope_theta") or rope.get("rope_theta") or 10_000.0
     return {name: stated[name] for name in _COPIED} | {
         "rms_norm_eps": stated.get("rms_norm_eps", 1e-6),
@@ -87,9 +89,18 @@ def _text_config(config: Mapping[str, Any], model: str) -> dict[str, Any]:
 
 
 def stated_text(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a config says about the decoder: its own part first, then what stands beside it."""
-    nested = config.get("language_config") or config.get("text_config") or {}
-    return {**config, **nested}
+    """What a config says about the decoder: its own part first, then what stands beside it.
+
+    A config that transformers wrote itself leaves out whatever has the default of its own network.
+    """
+    if "language_config" not in config and isinstance(config.get("text_config"), Mapping):
+        text: dict[str, Any] = UnlimitedOcrTextConfig(**config["text_config"]).to_dict()
+        kinds = text["mlp_layer_types"]
+        dense = kinds.count("dense")
+        if kinds != ["dense"] * dense + ["sparse"] * (len(kinds) - dense):
+            raise ValueError("the config mixes layers with and without experts in an order not known here")
+        return text | {"first_k_dense_replace": dense, "use_mla": config["text_config"].get("use_mla", False)}
+    return {**config, **(config.get("language_config") or {})}
 
 
 def _projector_and_tiles(config: Mapping[str, Any]) -> dict[str, object]:

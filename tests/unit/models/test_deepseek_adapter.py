@@ -1,6 +1,7 @@
 """Loading DeepSeek-OCR and Unlimited-OCR: what is refused and how it is said; prompts, guard, tile reuse."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch import Tensor
 
+from fastocr_core.models import load
 from fastocr_core.models.deepseek.adapter import DeepSeekOcrAdapter, load_deepseek_ocr, load_unlimited_ocr
 from fastocr_core.models.deepseek.configuration import deepseek_config, unlimited_config
 from fastocr_core.models.deepseek.experts import rowwise_experts
 from fastocr_core.models.deepseek.ngram_guard import NgramGuard
 from fastocr_core.models.deepseek.weights import UNUSED, renamed
+from fastocr_core.vision import model_vision
 from fastocr_core.vision.deepseek_view import prepare_deepseek, vision_deepseek
 from fastocr_core.vision.prepared import PreparedPage
 from tests.support.deepseek_checkpoint import (
@@ -155,6 +158,33 @@ def test_windows_tell_the_two_models_apart() -> None:
         unlimited_config(small_unlimited_config(9) | {"sliding_window": 8})
 
 
+def test_a_config_written_by_transformers(tmp_path: Path) -> None:
+    """It names things differently and leaves out defaults, the window of 128 among them."""
+    expected = unlimited_config(small_unlimited_config(128), TOKENS["<image>"])
+    written = json.loads(expected.to_json_string(use_diff=True))
+    assert "language_config" not in written
+    write_small(tmp_path, tensors=TENSORS)
+    (tmp_path / "config.json").write_text(json.dumps(written), "utf-8")
+    model = load_unlimited_ocr(tmp_path, torch.float32)
+    assert model.text_window == 128
+    assert model.model.config.text_config.to_dict() == expected.text_config.to_dict()
+    assert model.encode(BLANK).shape == (73, 64)
+    written["text_config"]["rope_parameters"] = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0}
+    with pytest.raises(ValueError, match="rope_type is 'linear'"):
+        unlimited_config(written)
+
+
+@pytest.mark.parametrize(
+    ("config", "name"), [(small_config(), "deepseek-ocr"), (small_unlimited_config(), "unlimited-ocr")]
+)
+def test_the_front_door_finds_the_family(tmp_path: Path, config: dict[str, Any], name: str) -> None:
+    write_small(tmp_path, config, tensors=TENSORS)
+    model = load(str(tmp_path), device="cpu")
+    assert model.name == name
+    assert model.dtype == torch.float32
+    assert model_vision(name) == model.vision
+
+
 def test_tokenizers_of_others_are_refused(tmp_path: Path) -> None:
     write_small(tmp_path, tensors=TENSORS)
     write_tokenizer(tmp_path, {key: value for key, value in TOKENS.items() if key != "<image>"})
@@ -223,6 +253,14 @@ def test_guard_by_its_rule(tokens: list[int], size: int, more: int, allowed: fro
             if tokens[start : start + size - 1] == tokens[len(tokens) - size + 1 :]:
                 expected.add(tokens[start + size - 1])
     assert NgramGuard(size, window, allowed).banned(tokens) == expected - allowed
+
+
+def test_guard_at_the_edge_of_its_window() -> None:
+    tokens = [1, 2, 3, *range(10, 30), 1, 2]
+    assert NgramGuard(3, len(tokens)).banned(tokens) == {3}
+    assert not NgramGuard(3, len(tokens) - 1).banned(tokens)
+    with pytest.raises(ValueError, match="2 <= size <= window"):
+        NgramGuard(4, 3)
 
 
 def test_identical_tiles_are_encoded_once(adapter: DeepSeekOcrAdapter) -> None:
