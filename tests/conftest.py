@@ -11,6 +11,8 @@ from tests.support.s3_server import S3Server
 from workers.storage import StorageSettings
 
 ROOT = Path(__file__).resolve().parent.parent
+# Triton decides on its first import whether kernels are compiled for a GPU or interpreted.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,17 @@ from fastocr_core.attention.base import AttentionBackend
 from fastocr_core.attention.gather import GatherAttention
 from fastocr_core.attention.reference import MaskedAttention
 
-BACKENDS: dict[str, type[AttentionBackend]] = {
-    GatherAttention.name: GatherAttention,
-    MaskedAttention.name: MaskedAttention,
-}
+BACKEND_NAMES: tuple[str, ...] = ("gather", "triton", "masked")
 
 
 def attention_backend(name: str) -> AttentionBackend:
-    """A fresh backend. ValueError for an unknown name."""
-    if name not in BACKENDS:
-        raise ValueError(f"unknown attention backend {name!r}; known: {', '.join(BACKENDS)}")
-    return BACKENDS[name]()
+    """A fresh backend. ValueError for an unknown name, RuntimeError for one that cannot run here."""
+    if name == GatherAttention.name:
+        return GatherAttention()
+    if name == MaskedAttention.name:
+        return MaskedAttention()
+    if name == "triton":
+        from fastocr_core.attention.triton_gather import TritonAttention  # loads triton where there is one
+
+        return TritonAttention()
+    raise ValueError(f"unknown attention backend {name!r}; known: {', '.join(BACKEND_NAMES)}")

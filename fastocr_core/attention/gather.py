@@ -27,6 +27,10 @@ class GatherAttention(AttentionBackend):
         self._flat_of: tuple[Selection, tuple[int, ...]] | None = None
         self._flat_rows: Tensor | None = None
 
+    def cache_replaced(self) -> None:
+        """Row numbers depend on the cache's capacity."""
+        self._flat_of = self._flat_rows = None
+
     def attend(self, layer: int, query: Tensor, scaling: float, cache: SlotCache, step: Step) -> Tensor:
         """See `AttentionBackend.attend`. Image attention is handed on in fp32 or better."""
         slots, query_heads, _, head_dim = query.shape
