@@ -150,12 +150,14 @@ def resolve(
     flags: Mapping[str, Any],
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Resolved:
     """Merge the layers and check them; raises `ConfigError`.
 
+    `defaults` are values for keys that have none of their own and are given nowhere.
     `flags` maps dotted keys to values; None means not given. `environment` defaults to the process's own.
     """
-    layers: list[tuple[str, dict[str, Any]]] = []
+    layers: list[tuple[str, dict[str, Any]]] = [("default", dict(defaults or {}))]
     if file is not None:
         layers.append((f"file {file}", _flatten(_read_toml(file))))
     layers.append(("environment", _from_environment(os.environ if environment is None else environment)))

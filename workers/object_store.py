@@ -39,6 +39,7 @@ __all__ = [
     "StorageSettings",
     "StorageUnreachable",
     "StoredObject",
+    "credentials_kind",
     "honours_put_if_absent",
     "is_s3",
     "open_store",
@@ -68,6 +69,20 @@ def open_store(uri: str, settings: StorageSettings) -> ObjectStore:
             raise StorageMissing(f"{uri} names no bucket.")
         return S3Store(bucket, prefix, settings)
     return LocalStore(uri)
+
+
+def credentials_kind(settings: StorageSettings) -> str | None:
+    """Where S3 credentials were found (`env`, `shared-credentials-file`, `iam-role`, ...), never what they are; None
+    if there are none. Raises `StorageError` where the configuration itself is wrong.
+    """
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        found = boto3.Session(profile_name=settings.profile).get_credentials()
+    except (BotoCoreError, ValueError) as error:
+        raise StorageError(f"S3 cannot be set up: {_MENDS.get(type(error).__name__, error)}.") from error
+    return None if found is None else str(found.method)
 
 
 def honours_put_if_absent(store: ObjectStore, folder: str = "_work/") -> bool:
