@@ -42,8 +42,8 @@ _FOCAL_COUNT = 2
 
 
 class DeepSeekOcrAdapter(ModelAdapter):
-    """One checkpoint of the family. `model` is the whole network, `tower` its vision side, `guard` may be set
-    to None. Another size mode is chosen by assigning `vision`.
+    """One checkpoint of the family. `model` is the whole network, `tower` its vision side; `guard` may be set
+    to None. The size mode is chosen at loading.
     """
 
     model: UnlimitedOcrForConditionalGeneration
