@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _LEAST_COLUMN_EMS = 7.5
+_LEAST_COLUMN_LINES = 6  # a few lines side by side would look like one line with a gap
 _MANY = ((paragraph, 6.0), (bullets, 1.0), (verse, 0.3), (listing, 0.3), (table, 0.5), (figures, 0.3))
 
 
@@ -52,7 +53,8 @@ def _columns(count: int) -> Callable[[Setter, Frame], None]:
     def fill(setter: Setter, frame: Frame) -> None:
         gutter = setter.between(*setter.style.gutter_pixels)
         fitting = int((frame.room + gutter) / (_LEAST_COLUMN_EMS * setter.manner.pixels + gutter))
-        columns = max(1, min(count, fitting))
+        high = frame.bottom - frame.y >= _LEAST_COLUMN_LINES * setter.manner.pitch
+        columns = max(1, min(count, fitting)) if high else 1
         width = (frame.room - (columns - 1) * gutter) / columns
         ruled = gutter > 10 and setter.chance(0.2)
         bands = 2 if setter.chance(0.2) and frame.bottom - frame.y > 500 else 1
