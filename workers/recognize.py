@@ -121,8 +121,7 @@ class RecognizeShards:
             return failed_page_row(page.expected, failure.reason, failure.detail, self._reader, cost)
         if page.package.is_blank_for_sure:
             return assemble(page.expected, page.package, None, None, self._reader, cost)
-        future = self._engine.submit(page.package.prepared, self._job.prompt)
-        page_text = await asyncio.wrap_future(future)
+        page_text = await self._engine.read_async(page.package.prepared, self._job.prompt)
         assessment = assess(page_text, page.package)
         return assemble(page.expected, page.package, page_text, assessment, self._reader, cost)
 

@@ -213,8 +213,9 @@ class SamePrompt(ModelAdapter):
         return scores
 
     def ban(self, tokens: Sequence[int]) -> Collection[int]:
-        """The end token, which `Generator.generate` does not let through either."""
-        return (VOCABULARY - 1,)
+        """The end token where there is one; `Generator.generate` does not let it through either."""
+        end = self._source.model.generation_config.eos_token_id
+        return () if end is None else (end,)
 
     def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
         return ParsedText(" ".join(map(str, tokens)), "text", ())
