@@ -196,6 +196,17 @@ def test_everything_kept_is_dense_token_for_token(model: DotsOcrAdapter, pages: 
     assert [page.tokens for page in sparse] != [page.tokens for page in dense]
 
 
+def test_the_models_own_prompt_is_asked_unless_another_is_given(
+    model: DotsOcrAdapter, pages: list[PreparedPage]
+) -> None:
+    with Engine(model, POLICIES[0], max_batch=1, limits=EngineLimits(max_output_tokens=4)) as engine:
+        (own,) = engine.read(pages[:1])
+        (same,) = engine.read(pages[:1], prompts.LAYOUT_ALL)
+        (other,) = engine.read(pages[:1], QUESTION)
+    assert own.error is None
+    assert own.logprobs == same.logprobs != other.logprobs
+
+
 def assert_same(one: PageText, other: PageText) -> None:
     assert one.error is None
     assert one.tokens == other.tokens

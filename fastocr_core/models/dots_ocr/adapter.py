@@ -61,6 +61,10 @@ class DotsOcrAdapter(ModelAdapter):
         self._image_pad = tokenizer.id_of(prompts.IMAGE_PAD)
         self._between = tokenizer.id_of(prompts.END_OF_IMAGE)
         self._after = tuple(map(tokenizer.id_of, (prompts.END_OF_USER, prompts.ASSISTANT)))
+        markers = len(self._before) + 1 + len(self._after)
+        self.max_prompt_tokens = max(
+            self.max_prompt_tokens, len(tokenizer.encode(self.default_prompt)) + markers
+        )
 
     def to(self, device: torch.device) -> None:
         """Move decoder, head and tower."""

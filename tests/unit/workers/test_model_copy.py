@@ -1,23 +1,33 @@
 """A model given as an address is copied to a node once, whole or not at all, and only what is no code."""
 
+import asyncio
+import io
 import json
 import multiprocessing
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
-from fastocr_core import load
+from fastocr_core import DecodePolicy, EngineLimits, load
 from fastocr_core.models.revisions import mini_folder, model_revision
 from fastocr_core.vision import model_vision
 from pipeline import flow
 from pipeline.config import ConfigError, config_hash, resolve
 from tests.support.dots_checkpoint import write_dots_checkpoint
+from tests.support.made_archive import make_pdf
+from tests.unit.pipeline.factory import manifest_page
 from workers import model_copy
-from workers.job import vision_of
+from workers.job import ReadJob, vision_of
+from workers.layout import staged_key
 from workers.model_copy import MARK, ModelSource
 from workers.object_store import LocalStore
+from workers.rasterize import RasterLimits
+from workers.rasterize_shard import PageSource, shard_table
+from workers.recognize import RecognizeShards
 from workers.storage import StorageDamaged, StorageDenied, StorageError, StorageMissing, StorageSettings
 
 
@@ -212,3 +222,49 @@ def test_the_embedded_reader_from_an_address(tmp_path: Path) -> None:
     assert vision_of(source, "auto") == model_vision("mini")
     assert load(source.local(), revision=source.revision, device="cpu").name == "mini"
     assert LocalStore(str(folder)).exists("config.json")
+
+
+def test_actors_read_with_a_copied_model_under_the_revision_of_the_run(
+    original: Path, tmp_path: Path
+) -> None:
+    make_pdf(tmp_path / "a.pdf", pages=1)
+    source = source_of(original, tmp_path / "cache")
+    job = ReadJob(
+        run_id="run",
+        target=str(tmp_path / "out"),
+        model=source.model,
+        model_revision=source.revision,
+        mode="tokens-30",
+        prompt="Read.",
+        policy=DecodePolicy.fastocr(floor=1, warmup_steps=2),
+        engine=EngineLimits(max_output_tokens=5),
+        raster=RasterLimits(),
+        storage=StorageSettings(),
+        max_batch=1,
+        threads=1,
+        model_cache=source.cache,
+    )
+    expected = manifest_page(str(tmp_path / "a.pdf"), 0, 1)
+    status = (tmp_path / "a.pdf").stat()
+    expected = replace(expected, source_etag=f"{status.st_mtime_ns:x}-{status.st_size:x}")
+    pages = PageSource(job)
+    try:
+        waiting = pages.take(expected)
+    finally:
+        pages.close()
+    assert waiting.package is not None, waiting.failure
+    actor = RecognizeShards(job)
+
+    async def run() -> None:
+        async for _ in actor(shard_table(0, 0, [waiting])):
+            pass
+
+    try:
+        asyncio.run(run())
+    finally:
+        actor.close()
+    staged = LocalStore(job.target).get(staged_key(0))
+    (row,) = parquet.read_table(io.BytesIO(staged)).to_pylist()
+    assert (row["model"], row["model_revision"], row["prompt"]) == (source.model, source.revision, "Read.")
+    assert (row["output_tokens"], row["reason"]) == (5, "token_limit")
+    assert 1 <= row["image_tokens"] <= 30
