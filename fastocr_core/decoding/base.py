@@ -69,6 +69,8 @@ class Policy(abc.ABC):
     needs_whole_prompt: bool = False
     # True: `compress` looks at `ImageEncoding.received` and `.keys`, which cost the vision tower extra.
     needs_scored_encoding: bool = False
+    # First steps of a page that look at everything and are not counted.
+    warmup_steps: int = 0
 
     def compress(self, encoding: "ImageEncoding", layout: PromptLayout) -> tuple[Tensor, PromptLayout]:
         """Image embeddings [kept, hidden] that go into the prompt, and the prompt's layout with as many
@@ -135,5 +137,5 @@ class Policy(abc.ABC):
         return 1.0
 
     def extra_bytes(self, image_tokens: int) -> int:
-        """Bytes of scores and indices that the policy keeps for a page of so many image tokens."""
+        """Bytes of scores and indices that the policy keeps for a page of so many image tokens, by KV head."""
         return 0

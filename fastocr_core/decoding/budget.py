@@ -4,8 +4,7 @@ A method that skips rows and one that evicts them look alike in one number and d
 saves reads only, eviction saves memory too.
 """
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fastocr_core.decoding.base import Policy
@@ -15,10 +14,10 @@ from fastocr_core.output import PageText
 
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
-    """Means over the pages of a run that have image tokens and no error.
+    """Means over the pages of a run that were read, each weighted by its steps past the warm-up.
 
-    `kept_tokens_per_layer` are image tokens seen in a step past the warm-up, averaged over layers (and KV
-    heads); `image_tokens` those of the page. Bytes are of image keys and values over all layers:
+    `kept_tokens_per_layer` are image tokens seen in such a step, averaged over layers and KV heads;
+    `image_tokens` those of the page. Bytes are of image keys and values over all layers:
     `kv_bytes_read_per_step` for one page in one step, `kv_bytes_resident` what the method must hold,
     `kv_bytes_full` all of them. `extra_bytes` are scores and indices of one page.
     """
@@ -46,21 +45,25 @@ def budget_report(
     pages = [page for page in results if page.error is None and page.image_tokens]
     if not pages:
         raise ValueError("no page was read, so there is nothing to account for")
+    steps = [max(0, page.output_tokens - policy.warmup_steps) for page in pages]
+    if not any(steps):
+        steps = [1] * len(pages)
     row = token_bytes(shape, element_bytes)
 
-    def mean(values: Sequence[float]) -> float:
-        return statistics.fmean(values)
+    def mean(values: Iterable[float]) -> float:
+        return sum(value * weight for value, weight in zip(values, steps, strict=True)) / sum(steps)
 
-    kept = [page.image_kv_read_share * page.image_tokens for page in pages]
-    held = [page.kv_resident_share * page.image_tokens for page in pages]
+    image_tokens = mean(page.image_tokens for page in pages)
+    kept = mean(page.image_kv_read_share * page.image_tokens for page in pages)
+    held = mean(page.kv_resident_share * page.image_tokens for page in pages)
     return BudgetReport(
         pages=len(pages),
-        image_tokens=mean([page.image_tokens for page in pages]),
-        kept_tokens_per_layer=mean(kept),
-        kv_bytes_read_per_step=row * mean(kept),
-        kv_bytes_resident=row * mean(held),
-        kv_bytes_full=row * mean([page.image_tokens for page in pages]),
-        extra_bytes=shape.kv_heads * mean([policy.extra_bytes(page.image_tokens) for page in pages]),
-        image_kv_read_share=mean([page.image_kv_read_share for page in pages]),
-        kv_resident_share=mean([page.kv_resident_share for page in pages]),
+        image_tokens=image_tokens,
+        kept_tokens_per_layer=kept,
+        kv_bytes_read_per_step=row * kept,
+        kv_bytes_resident=row * held,
+        kv_bytes_full=row * image_tokens,
+        extra_bytes=shape.kv_heads * mean(policy.extra_bytes(page.image_tokens) for page in pages),
+        image_kv_read_share=kept / image_tokens,
+        kv_resident_share=held / image_tokens,
     )

@@ -112,7 +112,7 @@ class EvictionPolicy(Policy):
         return sum(shares) / len(shares)
 
     def extra_bytes(self, image_tokens: int) -> int:
-        """An int64 index for each kept token of each layer, per KV head."""
+        """An int64 index for each kept token of each layer."""
         return 8 * sum(self.layer_budget(layer, image_tokens) for layer in range(self._layers))
 
     def held(self, slot: int) -> SlotSets:

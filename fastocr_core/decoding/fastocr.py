@@ -52,6 +52,7 @@ class FastOcrPolicy(Policy):
     ) -> None:
         self.focal_layers = checked_layers(focal_layers, layers)
         self._settings, self._floor, self._layers = settings, floor, layers
+        self.warmup_steps = settings.warmup_steps
         self._focal_count = min(layers, settings.focal_count or len(self.focal_layers))
         self._pooling = settings.pooling or pooling
         self._slots: list[SlotFixation | None] = [None] * slots
@@ -83,14 +84,14 @@ class FastOcrPolicy(Policy):
         for slot in live:
             fixation = self._held(slot)
             fixation.steps += 1
-            if fixation.watch is not None and fixation.steps > self._settings.warmup_steps:
+            if fixation.watch is not None and fixation.steps > self.warmup_steps:
                 fixation.focal = fixation.watch.focal_layers(self._focal_count)
                 self._fixate(fixation, fixation.watch.newest[fixation.focal[-1]])
                 fixation.watch = None
 
     def warming_up(self, slot: int) -> bool:
         """Steps 1..w of a page are dense."""
-        return self._held(slot).steps <= self._settings.warmup_steps
+        return self._held(slot).steps <= self.warmup_steps
 
     def focal_layers_of(self, slot: int) -> tuple[int, ...]:
         """The focal layers of the page in a slot; empty while its warm-up still looks for them."""
@@ -117,7 +118,7 @@ class FastOcrPolicy(Policy):
         if layer not in fixation.focal:
             return False
         if self.warming_up(slot):
-            return fixation.steps == self._settings.warmup_steps and layer == fixation.focal[-1]
+            return fixation.steps == self.warmup_steps and layer == fixation.focal[-1]
         return True
 
     def take_scores(self, layer: int, slot: int, probabilities: Tensor) -> None:
@@ -127,13 +128,11 @@ class FastOcrPolicy(Policy):
         if fixation.watch is None:
             self._fixate(fixation, scores)
         else:
-            last = fixation.steps == self._settings.warmup_steps
+            last = fixation.steps == self.warmup_steps
             fixation.watch.note(layer, probabilities, scores if last else None)
 
     def extra_bytes(self, image_tokens: int) -> int:
-        """One set of int64 indices per KV head is alive at a time; per head of the model, so that it can be
-        multiplied.
-        """
+        """The int64 indices of one set: only the newest is alive."""
         return 8 * self.budget(image_tokens)
 
     def _fixate(self, fixation: SlotFixation, scores: Tensor) -> None:
@@ -153,7 +152,7 @@ class FastOcrPolicy(Policy):
             fixation.chosen = strongest(scores, kept)
 
     def _visible(self, fixation: SlotFixation | None, layer: int) -> Tensor | None:
-        if fixation is None or fixation.steps <= self._settings.warmup_steps:
+        if fixation is None or fixation.steps <= self.warmup_steps:
             return None
         if layer in fixation.focal or (layer < fixation.focal[0] and not self._settings.reuse):
             return None

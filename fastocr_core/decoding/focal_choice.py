@@ -53,7 +53,9 @@ def _best_chain(
     layers = len(masses.mass)
     lead = [sum(masses.previous[deepest][:first]) for first in range(layers)]
     # By last layer so far: mass recovered before it, and the layers.
-    chains = {first: (lead[first], (first,)) for first in range(deepest + 1)}
+    chains: dict[int, tuple[float, tuple[int, ...]]] = {
+        first: (lead[first], (first,)) for first in range(deepest + 1)
+    }
     for _ in range(count - 1):
         longer: dict[int, tuple[float, tuple[int, ...]]] = {}
         for layer in range(deepest + 1):
