@@ -173,6 +173,35 @@ def report(
     _exit(debug, lambda: _report(target, output, {**flags, "cluster.gpu_hour_price": gpu_hour_price}, config))
 
 
+@application.command()
+def doctor(
+    source: Annotated[str | None, typer.Argument(help="As for run; checked if given.")] = None,
+    target: Annotated[str | None, typer.Argument(help="As for run; checked if given.")] = None,
+    model: Model = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    ray_address: RayAddress = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    profile: Profile = None,
+    path_style: PathStyle = None,
+    checksum_mode: ChecksumMode = None,
+    without_ray: Annotated[bool, typer.Option("--without-ray", help="Do not start Ray.")] = False,
+    without_model: Annotated[bool, typer.Option("--without-model", help="Do not load the model.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Check machine, model, storage and configuration: a line each, with what to do. Exit code 1 if one fails."""
+    flags = {
+        "source": source,
+        "target": target,
+        "model": model,
+        "mode": mode,
+        "cluster.ray_address": ray_address,
+        **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
+    }
+    _exit(debug, lambda: _doctor(flags, config, with_ray=not without_ray, with_model=not without_model))
+
+
 @config_commands.command("show")
 def config_show(config: ConfigFile = None, debug: Debug = False) -> None:
     """Print every setting, its value and where the value comes from."""
@@ -309,6 +338,22 @@ def _report(target: str, output: Path, flags: dict[str, Any], file: Path | None)
     write_report(build_report(store, settings.cluster.gpu_hour_price), output)
     typer.echo(f"{output}: open it in any browser")
     return 0
+
+
+def _doctor(flags: dict[str, Any], file: Path | None, *, with_ray: bool, with_model: bool) -> int:
+    from pipeline.config import resolve
+    from pipeline.doctor import Places, examine, exit_code, finding_line
+
+    resolved = resolve(flags, file, defaults={"source": "-", "target": "-"})
+    given = {
+        key: None if resolved.origins[key] == "default" else getattr(resolved.config, key)
+        for key in ("source", "target")
+    }
+    findings = []
+    for finding in examine(resolved.config, Places(**given), with_ray=with_ray, with_model=with_model):
+        findings.append(finding)
+        typer.echo(finding_line(finding))
+    return exit_code(findings)
 
 
 def _config_show(file: Path | None) -> int:

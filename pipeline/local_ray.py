@@ -72,7 +72,7 @@ def _start_local(settings: ClusterSettings, folder: Path) -> None:
                 ray.init(
                     address="local",  # whatever RAY_ADDRESS says: to join a cluster is a setting of ours
                     num_cpus=settings.local_cpus,
-                    object_store_memory=settings.object_store_bytes or _object_store_bytes(),
+                    object_store_memory=settings.object_store_bytes or object_store_bytes(),
                     include_dashboard=False,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
@@ -140,7 +140,8 @@ def _session_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="fastocr-", dir=base))
 
 
-def _object_store_bytes() -> int:
+def object_store_bytes() -> int:
+    """Room for pages on their way, by the memory of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     share = int(memory * OBJECT_STORE_SHARE_OF_MEMORY)
     return max(OBJECT_STORE_LEAST_BYTES, min(share, OBJECT_STORE_MOST_BYTES))

@@ -116,11 +116,14 @@ class Observer:
         return Pace(self.pages_read, self.reading_seconds * self._devices, self._on_gpus, price)
 
     def stopped_words(self) -> str:
-        """What an interrupted run leaves behind: what is safe, and how to carry on."""
+        """What an interrupted run leaves behind: what is safe, and how to carry on.
+
+        At least: an actor may have staged a shard of which we had not heard yet.
+        """
         if not self._total:
             return "Stopped before any page was read. Run the same command again to carry on."
         return (
-            f"Stopped. Safe are {self._total - self._remaining} of {self._total} pages "
+            f"Stopped. Safe are at least {self._total - self._remaining} of {self._total} pages "
             f"(this run staged {self.shards_staged} shards and published {self.parts_published} parts); "
             "pages that were being read will be read again. Run the same command again to carry on."
         )
