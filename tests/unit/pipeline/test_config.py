@@ -95,6 +95,7 @@ def test_no_other_setting_changes_the_hash() -> None:
         "cluster.ocr_actors": 3,
         "cluster.max_batch": 2,
         "cluster.ray_address": "ray://somewhere",
+        "cluster.gpu_hour_price": 2.5,
         "storage.endpoint_url": "http://127.0.0.1:1",
         "storage.region": "eu-central-1",
     }
