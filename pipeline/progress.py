@@ -124,7 +124,7 @@ class Observer:
             return "Stopped before any page was read. Run the same command again to carry on."
         return (
             f"Stopped. Safe are at least {self._total - self._remaining} of {self._total} pages "
-            f"(this run staged {self.shards_staged} shards and published {self.parts_published} parts); "
+            f"(by this run {self.shards_staged} shards staged and {self.parts_published} parts published); "
             "pages that were being read will be read again. Run the same command again to carry on."
         )
 

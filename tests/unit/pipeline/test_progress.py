@@ -53,7 +53,7 @@ def test_the_last_line_counts_every_outcome() -> None:
     assert last.endswith("8 ok, 6 ok_blank, 2 flagged, 4 failed")
     assert "\r" not in stream.getvalue()
     assert observer.busy_share == pytest.approx(0.9)
-    assert "25 of 25 pages (this run staged 2 shards and published 1 parts)" in observer.stopped_words()
+    assert "25 of 25 pages (by this run 2 shards staged and 1 parts published)" in observer.stopped_words()
     pace = observer.pace(3.0)
     assert pace.pages == 20
     assert pace.device == "GPU"
