@@ -38,7 +38,9 @@ Model = Annotated[
 ]
 ModelRevision = Annotated[str | None, typer.Option(help="Refuse to run with any other revision.")]
 Mode = Annotated[str | None, typer.Option(help="How the model sees a page; auto by default.")]
-Decode = Annotated[str | None, typer.Option(help="fastocr (default) or dense.")]
+Decode = Annotated[
+    str | None, typer.Option(help="fastocr (default), dense, fastv, visionzip, h2o, snapkv or pyramidkv.")
+]
 KeptShare = Annotated[float | None, typer.Option(help="Share of image tokens looked at per step.")]
 Prompt = Annotated[str | None, typer.Option(help="Prompt, for models that take one.")]
 Limit = Annotated[int | None, typer.Option(help="Read only the first so many pages.")]

@@ -73,6 +73,7 @@ class Comparison:
     def run(self, contender: Contender) -> Row:
         """Read all pages with one policy."""
         policy = contender.policy
+        print(f"reading: {contender.label}", file=sys.stderr, flush=True)
         if policy is None:
             return Row(contender.group, contender.label, 0.0, None, None, "cannot read that little")
         report, results = measure(self.model, policy, self.pages, self.views, self.batch)

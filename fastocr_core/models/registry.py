@@ -51,12 +51,19 @@ class ModelFamily:
 
     def load(self, folder: Path, dtype: "torch.dtype | None" = None, mode: str = "auto") -> "ModelAdapter":
         """The adapter over the weights in a folder, for pages of that mode; `dtype` None keeps the stored type.
+        Focal layers come from the profile in the folder, where there is one.
 
         FileNotFoundError or ValueError, in one sentence, for a folder that cannot be used.
         """
         module, _, function = self.load_path.partition(":")
         loader = cast("FolderLoader", getattr(import_module(module), function))
-        return loader(folder, dtype, mode)
+        adapter = loader(folder, dtype, mode)
+        from fastocr_core.decoding.focal import checked_layers
+        from fastocr_core.decoding.focal_profile import stored_focal_layers
+
+        if profiled := stored_focal_layers(folder):
+            adapter.focal_layers = checked_layers(profiled, adapter.shape.layers)
+        return adapter
 
 
 MODEL_FAMILIES = {

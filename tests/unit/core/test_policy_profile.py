@@ -1,7 +1,9 @@
 """The profile command: it measures a model on images, chooses focal layers and stores them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from PIL import Image
 
 from fastocr_core import DecodePolicy, profile
 from fastocr_core.decoding.focal_choice import best_focal_layers, recovered_share
-from fastocr_core.decoding.focal_profile import PROFILE_FILE, read_profile, stored_focal_layers
+from fastocr_core.decoding.focal_profile import PROFILE_FILE, read_profile, stored_focal_layers, write_profile
+from fastocr_core.models import registry
+from fastocr_core.vision.families import FAMILIES
 from tests.parity.random_model import RandomAdapter, page_of
 
 
@@ -45,6 +49,22 @@ def test_no_profile_is_no_layers_and_another_file_is_refused(tmp_path: Path) -> 
     (tmp_path / PROFILE_FILE).write_text("focal", "utf-8")
     with pytest.raises(ValueError, match="is no JSON"):
         stored_focal_layers(tmp_path)
+
+
+def test_loading_a_folder_takes_the_profile_beside_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaders = SimpleNamespace(load=lambda folder, dtype, mode: RandomAdapter())
+    monkeypatch.setattr(registry, "import_module", lambda name: loaders)
+    family = registry.ModelFamily(next(iter(FAMILIES)), "somewhere:load")
+    assert family.load(tmp_path).focal_layers == (1, 3)
+    masses, pages = profile.measure_layers(RandomAdapter(), [page_of(30, 1)], 0.1, 2, "kv_max", 1, 6)
+    found = profile.profile_of(RandomAdapter(), masses, pages, 0.1, 2, "kv_max", 1)
+    write_profile(found, tmp_path / PROFILE_FILE)
+    assert family.load(tmp_path).focal_layers == found.focal_layers
+    write_profile(replace(found, focal_layers=(9,)), tmp_path / PROFILE_FILE)
+    with pytest.raises(ValueError, match="focal layers must be some of"):
+        family.load(tmp_path)
 
 
 def test_measured_layers_of_a_random_model() -> None:
