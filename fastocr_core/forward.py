@@ -18,6 +18,7 @@ from fastocr_core.attention.transformers_hook import DecodeCall, hook_decoder
 from fastocr_core.decoding.base import ImageGrid, Policy
 from fastocr_core.kv_cache import SlotCache
 from fastocr_core.models.base import ModelAdapter, PromptLayout
+from fastocr_core.step_experts import StepExperts
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class DecoderForward:
     ) -> None:
         hook_decoder(model.decoder)
         self._model, self._cache, self._backend, self._policy = model, cache, backend, policy
+        self._experts = StepExperts(model.decoder)
         parameters = inspect.signature(model.decoder.forward).parameters
         # transformers renamed the argument in 5.24.
         self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
@@ -99,7 +101,8 @@ class DecoderForward:
         """
         embeddings = self._model.embed(tokens, positions)[:, None]  # [slots, 1, hidden]
         self._cache.begin_step(DecodeCall(self._backend, self._cache, step), step.live)
-        hidden = self._forward(embeddings, positions[:, :, None])
+        with self._experts.in_step():
+            hidden = self._forward(embeddings, positions[:, :, None])
         return _choices(self._model.logits(hidden[:, 0]), banned)
 
     def _forward(self, embeddings: Tensor, positions: Tensor) -> Tensor:
