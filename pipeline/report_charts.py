@@ -11,6 +11,7 @@ WIDTH, HEIGHT = 720, 170
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 26
 TIME_TICKS = 5
 VALUE_TICKS = 3
+NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +122,11 @@ def _value_words(curve: Curve, value: float | None) -> str:
 
 def _round_up(value: float) -> float:
     """The next of 1, 2, 5 times a power of ten; 1 for nothing."""
-    if not (math.isfinite(value) and value > 0):
+    if not (math.isfinite(value) and value > NOTHING):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= value * 0.999999)
+    rounded = (factor * power for factor in (1.0, 2.0, 5.0) if factor * power >= value * 0.999999)
+    return next(rounded, 10.0 * power)
 
 
 def _compact(value: float) -> str:

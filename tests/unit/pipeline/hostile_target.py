@@ -11,7 +11,7 @@ from pipeline.planner import ShardLimits
 from pipeline.progress import Observer
 from tests.unit.pipeline.factory import frozen_manifest, page_row, surveyed
 from workers.layout import METRICS_FOLDER, RUN_KEY, part_key
-from workers.object_store import LocalStore
+from workers.object_store import LocalStore, ObjectStore
 from workers.outcomes import Reason
 from workers.schema import MetricsRow, PageRow, rows_to_table, table_to_parquet
 
@@ -32,8 +32,14 @@ BEGUN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def hostile_target(folder: Path) -> LocalStore:
-    """Pages of every outcome, listed ones with each attack in every column; the ledger adds up."""
+    """The same as `fill_hostile`, in a folder."""
     store = LocalStore(str(folder))
+    fill_hostile(store)
+    return store
+
+
+def fill_hostile(store: ObjectStore) -> None:
+    """Flagged and failed pages with each attack in every column, and a few good ones; the ledger adds up."""
     source = f"s3://scans/{ATTACKS[1]}"
     config = {"source": source, "model": ATTACKS[2], "cluster.gpu_hour_price": 3.0,
               "storage.endpoint_url": "https://somebody:secret@s3.example.org"}  # fmt: skip
@@ -48,7 +54,6 @@ def hostile_target(folder: Path) -> LocalStore:
     store.put(f"{METRICS_FOLDER}read-x-0000.parquet", table_to_parquet(rows_to_table(list(_metrics()))))
     store.put(f"{METRICS_FOLDER}read-y-0000.parquet", b"no Parquet at all")
     finish(store, Observer())
-    return store
 
 
 def _attacked(row: PageRow, place: int) -> PageRow:

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.claim import claim_target
@@ -191,6 +191,7 @@ def test_every_outcome_and_reason_has_a_sentence() -> None:
     assert words_for("<b>") == ""
 
 
+@example([5e-324, None, 0.0], 10.0, False)
 @given(
     st.lists(st.none() | st.floats(0, 1e12), max_size=50),
     st.floats(10, 1e6),
