@@ -72,8 +72,12 @@ class Comparison:
 
     def run(self, contender: Contender) -> Row:
         """Read all pages with one policy."""
+        row = self._row(contender)
+        print(" | ".join(cells(row)), file=sys.stderr, flush=True)  # a whole table can take an hour
+        return row
+
+    def _row(self, contender: Contender) -> Row:
         policy = contender.policy
-        print(f"reading: {contender.label}", file=sys.stderr, flush=True)
         if policy is None:
             return Row(contender.group, contender.label, 0.0, None, None, "cannot read that little")
         report, results = measure(self.model, policy, self.pages, self.views, self.batch)
@@ -226,9 +230,9 @@ def compare(comparison: Comparison, groups: Sequence[str]) -> list[Row]:
         list(engine.read(comparison.views[:1]))  # so that dense does not pay for what is done once
     rows = [comparison.run(contender) for contender in comparison.first()]
     sources = {
-        "option": comparison.options(),
         "nominal": comparison.nominal(),
         "bytes": comparison.equal_bytes(rows[-1]),
+        "option": comparison.options(),
     }
     for group, contenders in sources.items():
         if group in groups:
