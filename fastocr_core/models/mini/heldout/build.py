@@ -1,4 +1,4 @@
-"""`python -m fastocr_core.models.mini.heldout.build`: draw the held-out pages and write their truth.
+"""`python -m fastocr_core.models.mini.heldout.build [SET...]`: draw held-out pages and write their truth.
 
 Needs the Debian fonts named in train/fonts.py; the same fonts give the same pages. Run it only to change
 the set: the pages in the repository are what the reader is judged on.
@@ -9,11 +9,22 @@ from __future__ import annotations
 import json
 import math
 import pathlib
+import sys
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image
 
-from fastocr_core.models.mini.heldout.pages import FOLDER, PAGES, TRUTH, HeldOutPage, HeldOutWord
+from fastocr_core.models.mini.heldout.pages import (
+    CLEAN,
+    FOLDER,
+    PAGES,
+    HeldOutPage,
+    HeldOutWord,
+    pages_folder,
+    truth_file,
+)
+from fastocr_core.models.mini.heldout.sets import SEEDS, cuts_of, drawn_page, ink_box, plans
 from fastocr_core.models.mini.train.fonts import HELD_OUT, Face, find_faces
 from fastocr_core.models.mini.train.ink import InkStyle, blank_leaf, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, PlacedWord, compose
@@ -123,25 +134,83 @@ def _save(pixels: np.ndarray, path: pathlib.Path) -> None:
     Image.fromarray(tones).save(path, optimize=True)
 
 
-def _write_truth(pages: list[HeldOutPage]) -> None:
+def _write_truth(pages: list[HeldOutPage], file: pathlib.Path) -> None:
     rows = []
     for page in pages:
         row = {
             "file": page.file, "language": page.language, "font": page.font,
             "x_height_pixels": page.x_height_pixels, "text": page.text,
-            "lines": [[[word.text, *word.box] for word in line] for line in page.lines],
         }  # fmt: skip
+        if page.part != CLEAN:
+            row |= {"layout": page.layout}
+        if page.degradation:
+            row |= {"degradation": page.degradation, "wear": page.wear}
+        row |= {"lines": [[[word.text, *word.box] for word in line] for line in page.lines]}
         rows.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
-    TRUTH.write_text("".join(rows), "utf-8")
+    file.write_text("".join(rows), "utf-8")
 
 
-def build() -> None:
-    """Write FOLDER/pages and FOLDER/truth.jsonl. LookupError when a font of the set is not installed."""
+def _held_out_faces() -> dict[str, Face]:
+    """By file name. LookupError when a font of the sets is not installed."""
     faces = {pathlib.Path(face.path).name: face for face in find_faces(HELD_OUT)}
     missing = sorted({*REGULAR, *OTHER_CUTS} - faces.keys())
     if missing:
         raise LookupError(f"held-out fonts not installed: {', '.join(missing)}")
-    texts = {language: RunningText(FOLDER / "texts" / f"{language}.txt") for language in set(LANGUAGES)}
+    return faces
+
+
+def _texts() -> dict[str, RunningText]:
+    return {language: RunningText(FOLDER / "texts" / f"{language}.txt") for language in set(LANGUAGES)}
+
+
+def build_set(part: str) -> None:
+    """Write the images and the truth of one of the sets that `sets.plans` describes. LookupError as `build`."""
+    faces, texts = _held_out_faces(), _texts()
+    folder = pages_folder(part)
+    folder.mkdir(parents=True, exist_ok=True)
+    pages: list[HeldOutPage] = []
+    for index, plan in enumerate(plans(part)):
+        language, font = _language(index), _font_name(index)
+        text = texts[language]
+        family = cuts_of(faces[font], list(faces.values()))
+        begun = text.position
+
+        def start(text: RunningText = text, begun: int = begun) -> None:
+            text.position = begun
+
+        layout, pixels = drawn_page(plan, (SEEDS[part], index), family, text, start)
+        lines = tuple(
+            tuple(HeldOutWord(word.text, ink_box(layout, word)) for word in line) for line in layout.lines
+        )
+        file = f"{plan.degradation or plan.kind}-{index:02d}-{language}.png"
+        _save(pixels, folder / file)
+        pages.append(
+            HeldOutPage(
+                file,
+                layout.text,
+                font,
+                language,
+                _usual_x_height(layout),
+                lines,
+                part,
+                plan.degradation,
+                plan.wear,
+                plan.kind,
+            )
+        )
+    _write_truth(pages, truth_file(part))
+    _say(pages, folder)
+
+
+def _say(pages: list[HeldOutPage], folder: pathlib.Path) -> None:
+    size = sum(path.stat().st_size for path in folder.glob("*.png"))
+    characters = sum(len(page.text) for page in pages)
+    print(f"{len(pages)} pages, {math.ceil(size / 1024)} KiB, {characters} characters")
+
+
+def build() -> None:
+    """Write the clean set: FOLDER/pages and FOLDER/truth.jsonl. LookupError when a font of the set is not installed."""
+    faces, texts = _held_out_faces(), _texts()
     PAGES.mkdir(exist_ok=True)
     pages: list[HeldOutPage] = []
     for index in range(PAGE_COUNT):
@@ -158,11 +227,18 @@ def build() -> None:
         file = f"leaf-{index:02d}.png"
         _save(blank_leaf(generator, height, width), PAGES / file)
         pages.append(HeldOutPage(file, "", "", "", 0.0, ()))
-    _write_truth(pages)
-    size = sum(path.stat().st_size for path in PAGES.glob("*.png"))
-    characters = sum(len(page.text) for page in pages)
-    print(f"{len(pages)} pages, {math.ceil(size / 1024)} KiB, {characters} characters")
+    _write_truth(pages, truth_file(CLEAN))
+    _say(pages, PAGES)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw the sets named, the clean one if none is."""
+    for part in (sys.argv[1:] if arguments is None else arguments) or (CLEAN,):
+        if part == CLEAN:
+            build()
+        else:
+            build_set(part)
 
 
 if __name__ == "__main__":
-    build()
+    main()
