@@ -24,7 +24,7 @@ def listing_sections(pages: PageFacts, root: str) -> Iterator[Html]:
 def _group(reason: str, count: int, listed: Sequence[ListedPage], root: str) -> Html:
     more = count - len(listed)
     parts = [
-        element("h3", f"{reason}: {count:,} pages"),
+        element("h3", f"{reason}: {count:,} page{'' if count == 1 else 's'}"),
         element("p", words_for(reason), class_="soft"),
         *(_page(page) for page in listed),
     ]

@@ -162,7 +162,9 @@ def _documents_section(facts: TargetFacts) -> Html:
 
 def _cost_section(facts: TargetFacts, pace: Pace) -> Html:
     pages = facts.pages
-    lines = [f"{pages.image_tokens:,} image tokens looked at, {pages.output_tokens:,} tokens written."]
+    lines = [
+        f"The pages have {pages.image_tokens:,} image tokens; {pages.output_tokens:,} tokens were written."
+    ]
     if pace.device_seconds:
         lines.append(
             f"{pace.pages:,} pages were completed in {pace.device_hours:,.2f} {pace.device} hours; "
