@@ -13,12 +13,13 @@ LOGPROB_WINDOW = 32
 @dataclass(frozen=True, slots=True)
 class Block:
     """A piece of the page. `box` is x0, y0, x1, y1 in pixels of the given image, None where the model says
-    nothing.
+    nothing; `word_boxes` are those of the words of `text`, empty where the model does not tell them apart.
     """
 
     kind: str
     box: tuple[float, float, float, float] | None
     text: str
+    word_boxes: tuple[tuple[float, float, float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

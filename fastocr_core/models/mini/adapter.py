@@ -70,7 +70,7 @@ class MiniAdapter(ModelAdapter):
     def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
         """Lines joined by newlines, an empty line where the gap between lines is large; one block per line."""
         lines = lines_of(tokens, page)
-        blocks = tuple(Block("line", line.box, line.text) for line in lines)
+        blocks = tuple(Block("line", line.box, line.text, line.word_boxes) for line in lines)
         parts = [("\n\n" if line.starts_paragraph else "\n") + line.text for line in lines]
         return ParsedText("".join(parts).strip("\n"), "text", blocks)
 

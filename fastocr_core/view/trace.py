@@ -1,0 +1,132 @@
+"""Records what a page's decode steps looked at: the reading of one page as a `FixationTrace`.
+
+The engine runs as always; a wrapper around its policy listens to the image attention of one layer and notes which image
+tokens the sparse layers were allowed to see.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from fastocr_core.config import DecodePolicy, EngineLimits
+from fastocr_core.decoding import build_policy
+from fastocr_core.decoding.base import ImageGrid, Policy
+from fastocr_core.engine import Engine
+from fastocr_core.models.base import ModelAdapter
+from fastocr_core.output import PageText
+from fastocr_core.view.recording import RecordingPolicy
+from fastocr_core.vision import prepare
+from fastocr_core.vision.prepared import PreparedPage
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+STRONGEST = 24  # image tokens whose attention is kept per step
+
+
+@dataclass(frozen=True, slots=True)
+class Gaze:
+    """One decode step, in cells of the grid (row * columns + column).
+
+    `strongest` are cells by falling attention, each with its share (0 to 1) of the image attention of the
+    recorded layer; `seen` those the sparse layers could look at, None for all.
+    """
+
+    strongest: tuple[tuple[int, float], ...]
+    seen: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FixationTrace:
+    """A page and its reading. `gazes[i]` is the step that wrote `page_text.tokens[i]`; None for the first token, which comes
+    from the prompt. `written[i]` is how many characters of the text stood after that token. `layer` was recorded.
+    """
+
+    page: PreparedPage
+    grid: ImageGrid
+    layer: int
+    page_text: PageText
+    gazes: tuple[Gaze | None, ...]
+    written: tuple[int, ...]
+
+
+def record(
+    model: ModelAdapter,
+    page: "Image | PreparedPage",
+    policy: DecodePolicy,
+    prompt: str | None = None,
+    limits: EngineLimits | None = None,
+) -> FixationTrace:
+    """Read one page and keep every step's gaze.
+
+    ValueError for a page that cannot be read, or whose image tokens have no grid.
+    """
+    prepared = page if isinstance(page, PreparedPage) else prepare(page, model.vision)
+    grid = model.image_grid(prepared)
+    if not grid.fits(prepared.image_tokens):
+        raise ValueError(f"the image tokens of {model.name} have no grid, so their fixation cannot be drawn")
+    layer = _recorded_layer(model, policy)
+    recorders: list[RecordingPolicy] = []
+
+    def build(settings: DecodePolicy, adapter: ModelAdapter, slots: int) -> Policy:
+        recorders.append(RecordingPolicy(build_policy(settings, adapter, slots), layer, STRONGEST))
+        return recorders[-1]
+
+    with Engine(model, policy, 1, limits, build=build) as engine:
+        result = engine.submit(prepared, prompt).result()
+    if result.finish_reason == "error":
+        raise ValueError(result.error)
+    gazes = _aligned(recorders[0].strongest, recorders[0].seen, result, grid)
+    return FixationTrace(prepared, grid, layer, result, gazes, _written(model, prepared, result))
+
+
+def _recorded_layer(model: ModelAdapter, policy: DecodePolicy) -> int:
+    """A layer that looks at everything under every policy: the deepest focal one, or the middle of the stack."""
+    focal = policy.focal_layers or model.focal_layers
+    return max(focal) if focal else model.shape.layers // 2
+
+
+def _aligned(
+    strongest: Sequence[Tensor], seen: Sequence[Tensor | None], result: PageText, grid: ImageGrid
+) -> tuple[Gaze | None, ...]:
+    """Gazes by output token. The prompt wrote the first one; the step after the last token belongs to none."""
+    gazes: list[Gaze | None] = [None] * min(1, len(result.tokens))
+    for pairs, visible in zip(strongest, seen, strict=True):
+        if len(gazes) == len(result.tokens):
+            break
+        looked = ((_cell(int(token), grid), round(float(share), 4)) for token, share in pairs.tolist())
+        open_to = None if visible is None else (_cell(token, grid) for token in visible.tolist())
+        gazes.append(
+            Gaze(
+                tuple((cell, share) for cell, share in looked if cell is not None),
+                None if open_to is None else tuple(cell for cell in open_to if cell is not None),
+            )
+        )
+    return tuple(gazes)
+
+
+def _cell(token: int, grid: ImageGrid) -> int | None:
+    """Cell that an image token shows; None for newline rows, separators and other views."""
+    row, column = divmod(token - grid.first, grid.stride or grid.columns)
+    if token < grid.first or row >= grid.rows or column >= grid.columns:
+        return None
+    return row * grid.columns + column
+
+
+def _written(model: ModelAdapter, page: PreparedPage, result: PageText) -> tuple[int, ...]:
+    """Characters of the final text that each prefix of the tokens already gives; never falls."""
+    counts: list[int] = []
+    for end in range(1, len(result.tokens) + 1):
+        so_far = model.parse(result.tokens[:end], page).text
+        common = _common_prefix(so_far, result.text)
+        counts.append(max(common, counts[-1] if counts else 0))
+    return tuple(counts)
+
+
+def _common_prefix(one: str, other: str) -> int:
+    shorter = min(len(one), len(other))
+    if one[:shorter] == other[:shorter]:
+        return shorter
+    return next(index for index in range(shorter) if one[index] != other[index])
