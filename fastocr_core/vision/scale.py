@@ -17,6 +17,9 @@ SCALE_AT_ONE_DPI = 148.0  # of a 10.5-point text face: scale = this / dpi
 MEASURED_SIDE_PIXELS = 2600  # larger pages are measured on an integer reduction
 LEAST_COMPONENTS = 12
 SMALLEST_SURE_PIXELS = 7.0
+BIN_RATIO = 1.06  # of the logarithmic histogram of heights
+CAPITAL_RATIO = (1.24, 1.62)  # height of capitals and figures in x-heights, over the usual faces
+LOWER_CASE_SHARE = 0.4  # of the votes of the highest mode that make a lower one the x-height
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ def measure_letters(grey: NDArray[np.uint8]) -> LetterSize:
     """Dominant x-height of a grey page [height, width], dark ink on light paper.
 
     The mode of component heights on a logarithmic scale: in Latin text about six letters in ten have
-    x-height.
+    x-height. Where capitals and figures are in the majority (contents, tables), the lower of the two modes.
     """
     factor = max(1, -(-max(grey.shape) // MEASURED_SIDE_PIXELS))
     if factor > 1:
@@ -57,16 +60,26 @@ def measure_letters(grey: NDArray[np.uint8]) -> LetterSize:
     if len(heights) < LEAST_COMPONENTS:
         return LetterSize(0.0, 0)
     # taller marks count a little more, so that dots and specks do not outvote letters
-    bins = np.log(heights) / np.log(1.06)
+    bins = np.log(heights) / np.log(BIN_RATIO)
     low = int(bins.min()) - 2
     votes = np.bincount((bins - low).round().astype(int), weights=heights, minlength=8)
     smooth = np.convolve(votes, [0.5, 1.0, 1.0, 1.0, 0.5], mode="same")
-    peak = int(smooth.argmax())
+    peak = _lower_case_peak(smooth)
     near = np.abs(bins - low - peak) <= 2.5
     x_height = float(np.median(heights[near]))
     if x_height < SMALLEST_SURE_PIXELS and specks > len(heights):  # the tail of paper grain, not small print
         return LetterSize(0.0, 0)
     return LetterSize(x_height * factor, len(heights))
+
+
+def _lower_case_peak(votes: NDArray[np.float64]) -> int:
+    """The bin of the x-height: the mode, or the mode that lies below it as x-height lies below capitals."""
+    peak = int(votes.argmax())
+    near, far = (round(float(np.log(ratio) / np.log(BIN_RATIO))) for ratio in CAPITAL_RATIO)
+    below = votes[max(0, peak - far) : max(0, peak - near + 1)]
+    if len(below) and below.max() >= LOWER_CASE_SHARE * votes[peak]:
+        return max(0, peak - far) + int(below.argmax())
+    return peak
 
 
 def reading_scale(letters: LetterSize, dpi: float | None) -> float:

@@ -2,6 +2,7 @@
 
 import io
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,21 @@ def test_letters_come_out_alike_at_any_resolution(dpi: int) -> None:
     image, x_height = _page(dpi)
     prepared = prepare(image, MINI)
     assert prepared.scale * x_height == pytest.approx(TARGET_X_HEIGHT_PIXELS, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "case", [str.upper, str.title, lambda text: text.replace("a", "7").replace("e", "4")]
+)
+def test_capitals_and_figures_do_not_pass_for_small_letters(case: Callable[[str], str]) -> None:
+    """A page on which every second line is written that way, as contents and tables are."""
+    font = ImageFont.load_default(10.5 / 72 * 150)
+    image = Image.new("L", (900, 700), 255)
+    canvas = ImageDraw.Draw(image)
+    for index in range(18):
+        line = SENTENCE[:76] if index % 2 == 0 else case(SENTENCE[:60])
+        canvas.text((40, 30 + index * 34), line, fill=0, font=font)
+    x_height = -ImageFont.load_default(1000).getbbox("x", anchor="ls")[1] / 1000 * 10.5 / 72 * 150
+    assert prepare(image, MINI).scale * x_height == pytest.approx(TARGET_X_HEIGHT_PIXELS, rel=0.15)
 
 
 def test_a_fax_coded_scan_of_300_dpi_comes_out_right() -> None:
@@ -88,9 +104,9 @@ def test_any_image_becomes_a_view_of_whole_cells(
     page = prepare(image, MINI, dpi)
     (view,) = page.views
     assert view.dtype == np.uint8
-    assert view.shape == (page.grid_rows * 32, page.grid_columns * 32, 1)
+    assert view.shape == (page.grid_rows * 16, page.grid_columns * 32, 1)
     assert page.image_tokens == page.grid_rows * page.grid_columns <= MINI.max_image_tokens
-    assert page.grid_rows <= 64
+    assert page.grid_rows <= 128
     assert page.grid_columns <= 48
     assert (page.source_width, page.source_height) == (width, height)
     a, b, c, d, e, f = page.transform
