@@ -27,7 +27,9 @@ application = typer.Typer(
 config_commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True, rich_markup_mode=None)
 application.add_typer(config_commands, name="config")
 
-Source = Annotated[str, typer.Argument(help="File, directory, glob or s3://bucket/prefix.")]
+Source = Annotated[
+    str, typer.Argument(help="File, directory, glob, s3://bucket/prefix, or a list (.txt, .csv, .parquet).")
+]
 Target = Annotated[str, typer.Argument(help="Directory or s3://bucket/prefix.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 Model = Annotated[
@@ -44,13 +46,20 @@ Decode = Annotated[
 KeptShare = Annotated[float | None, typer.Option(help="Share of image tokens looked at per step.")]
 Prompt = Annotated[str | None, typer.Option(help="Prompt, for models that take one.")]
 Limit = Annotated[int | None, typer.Option(help="Read only the first so many pages.")]
+SkipDuplicates = Annotated[
+    bool | None,
+    typer.Option("--skip-duplicates/--read-duplicates", help="Read documents with the same bytes only once."),
+]
 RayAddress = Annotated[str | None, typer.Option(help="Join this Ray cluster instead of starting one.")]
 EndpointUrl = Annotated[str | None, typer.Option(help="Address of an S3 server other than AWS.")]
 Region = Annotated[str | None, typer.Option(help="S3 region.")]
 Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")]
 PathStyle = Annotated[bool | None, typer.Option(help="Put the bucket into the path of S3 addresses.")]
 ChecksumMode = Annotated[str | None, typer.Option(help="when_supported (default) or when_required.")]
-GpuHourPrice = Annotated[float | None, typer.Option(help="Price of a GPU hour, for the costs.")]
+GpuHourPrice = Annotated[
+    float | None,
+    typer.Option("--gpu-hour-price", "--price-per-hour", help="Price of a GPU hour, for the costs."),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Flagged pages count as failed for the exit code.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
@@ -66,6 +75,7 @@ def run(
     kept_share: KeptShare = None,
     prompt: Prompt = None,
     limit: Limit = None,
+    skip_duplicates: SkipDuplicates = None,
     gpu_hour_price: GpuHourPrice = None,
     config: ConfigFile = None,
     ray_address: RayAddress = None,
@@ -88,11 +98,50 @@ def run(
         "decode.kept_share": kept_share,
         "prompt": prompt,
         "limit": limit,
+        "skip_duplicates": skip_duplicates,
         "cluster.ray_address": ray_address,
         "cluster.gpu_hour_price": gpu_hour_price,
         **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
     }
     _exit(debug, lambda: _run(flags, config, strict))
+
+
+@application.command()
+def plan(
+    source: Source,
+    model: Model = None,
+    mode: Mode = None,
+    limit: Limit = None,
+    skip_duplicates: SkipDuplicates = None,
+    pages_per_second: Annotated[
+        float | None, typer.Option("--pages-per-second", "--rate", help="Pages a GPU reads in a second.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs that will read side by side.")] = None,
+    gpu_hour_price: GpuHourPrice = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the plan to this .json or .parquet.")
+    ] = None,
+    config: ConfigFile = None,
+    ray_address: RayAddress = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    profile: Profile = None,
+    path_style: PathStyle = None,
+    checksum_mode: ChecksumMode = None,
+    debug: Debug = False,
+) -> None:
+    """Open every document of SOURCE once and say what reading it would come to: pages, tokens, hours, money."""
+    flags = {
+        "source": source,
+        "model": model,
+        "mode": mode,
+        "limit": limit,
+        "skip_duplicates": skip_duplicates,
+        "cluster.ray_address": ray_address,
+        "cluster.gpu_hour_price": gpu_hour_price,
+        **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
+    }
+    _exit(debug, lambda: _plan(flags, config, pages_per_second, gpus, output))
 
 
 @application.command()
@@ -305,6 +354,27 @@ def _run(flags: dict[str, Any], file: Path | None, strict: bool) -> int:
         for line in first_lines(summary):
             typer.echo(line)
     return summary.exit_code(strict=strict)
+
+
+def _plan(
+    flags: dict[str, Any],
+    file: Path | None,
+    pages_per_second: float | None,
+    gpus: int | None,
+    output: Path | None,
+) -> int:
+    from pipeline.config import resolve
+    from pipeline.plan import plan_source
+    from pipeline.progress import Observer
+
+    observer = Observer()
+    try:
+        resolved = resolve(flags, file, defaults={"target": "-"})
+        for line in plan_source(resolved, pages_per_second, gpus, output, observer):
+            typer.echo(line)
+    finally:
+        observer.close()
+    return 0
 
 
 def _status(target: str, storage: "StorageSettings") -> int:

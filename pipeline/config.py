@@ -26,8 +26,10 @@ from workers.storage import S3_SCHEME, StorageSettings, is_s3
 
 ENVIRONMENT_PREFIX = "FASTOCR_"
 FOREIGN_VARIABLES = ("FASTOCR_CASES", "FASTOCR_TEST_")
-TEXT_KEYS = ("source", "model", "model_revision", "mode", "prompt", "limit")
+TEXT_KEYS = ("source", "model", "model_revision", "mode", "prompt", "limit", "skip_duplicates")
 TEXT_SECTIONS = ("decode", "raster", "engine")
+BUILT_IN_RESOURCES = ("CPU", "GPU", "memory", "object_store_memory")
+LEAST_CLAIM = 0.001  # Ray counts resources in steps of 0.0001
 LEAST_OBJECT_STORE_BYTES = 75 * 1024 * 1024  # Ray's own limit
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|(?:s3[an]?|gs|file|https?):/", re.IGNORECASE)
 NOT_TEXT_KEYS = ("raster.recycle_after_pages", "engine.token_budget", "engine.pages_ahead")
@@ -46,7 +48,12 @@ class ClusterSettings:
     `max_batch` are how many shards one OCR actor holds and how many pages it decodes at once.
     `gpu_hour_price` is what a GPU (without GPUs: the share of a machine under one OCR actor) costs per hour, in
     any currency; from it come the costs in summary and report. `model_cache` is a folder on each node for copies
-    of models given as addresses; None: among the temporary files.
+    of models given as addresses; None: among the temporary files. `self_test`: each OCR actor first reads two
+    known pages and refuses to go on if it reads them wrongly.
+    `rasterize_resource` and `ocr_resource` name custom resources of Ray: such actors then run only on nodes that
+    offer them. `cpus_per_rasterize_actor` and `cpus_per_ocr_actor` are what each claims; None: whole CPUs, or a
+    share of one on small machines. A cluster that grows during the run wants both these and the counts given:
+    what is chosen fits the nodes that are there when reading begins.
     """
 
     ray_address: str | None = None
@@ -60,6 +67,11 @@ class ClusterSettings:
     object_store_bytes: int | None = None
     model_cache: str | None = None
     gpu_hour_price: float | None = None
+    self_test: bool = True
+    rasterize_resource: str | None = None
+    ocr_resource: str | None = None
+    cpus_per_rasterize_actor: float | None = None
+    cpus_per_ocr_actor: float | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -75,6 +87,14 @@ class ClusterSettings:
                 raise ValueError(f"{name} must be at least 1")
         if self.ray_address == "":
             raise ValueError("ray_address must not be empty")
+        for name in ("rasterize_resource", "ocr_resource"):
+            value = getattr(self, name)
+            if value is not None and (not value.strip() or value in BUILT_IN_RESOURCES):
+                raise ValueError(f"{name} must name a custom resource, not {value!r}")
+        for name in ("cpus_per_rasterize_actor", "cpus_per_ocr_actor"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= LEAST_CLAIM):
+                raise ValueError(f"{name} must be at least {LEAST_CLAIM:g}")
         if self.model_cache is not None and not os.path.isabs(self.model_cache):
             raise ValueError("model_cache must be an absolute path: every node has its own")
         if self.object_store_bytes is not None and self.object_store_bytes < LEAST_OBJECT_STORE_BYTES:
@@ -99,6 +119,7 @@ class RunConfig(BaseModel):
     mode: str = "auto"
     prompt: str | None = None
     limit: int | None = Field(default=None, ge=1)
+    skip_duplicates: bool = False
     decode: DecodePolicy = Field(default_factory=DecodePolicy.fastocr)
     engine: EngineLimits = Field(default_factory=EngineLimits)
     raster: RasterLimits = Field(default_factory=RasterLimits)

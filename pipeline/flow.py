@@ -6,13 +6,10 @@ The bracket is one Ray Data graph. Everything before and after is the driver's, 
 point.
 """
 
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
-from typing import Any
 
 from fastocr_core.vision.families import hub_id_of
 from pipeline.claim import claim_target, is_complete
@@ -20,28 +17,21 @@ from pipeline.cluster import Widths, choose_widths
 from pipeline.commit import Publisher, close
 from pipeline.config import ConfigError, RunConfig
 from pipeline.ledger import check_run, counted_facts, document_rows
+from pipeline.listing import FrozenListing, find_listing, freeze_listing
 from pipeline.local_ray import ray_session
-from pipeline.manifest import (
-    SurveyedDocument,
-    SurveyTask,
-    batches,
-    freeze,
-    is_frozen,
-    limited,
-    survey_batch,
-)
+from pipeline.manifest import freeze, is_frozen, limited
 from pipeline.progress import Observer
 from pipeline.resume import RemainingWork, find_progress, remaining_work
-from pipeline.source import Listing, left_out_note, list_source, refuse_nested
+from pipeline.source import Listing, list_source, listing_notes, newcomers, refuse_nested
+from pipeline.survey import TASKS_AHEAD, on_ray, survey_listing
 from workers.job import ReadJob, vision_of
 from workers.layout import ATTEMPTS_FOLDER, RUN_KEY, WORK_FOLDER
 from workers.manifest_reader import ManifestReader
 from workers.model_copy import ModelSource
-from workers.object_store import ObjectStore, StorageError, StoredObject, open_store
+from workers.object_store import ObjectStore, StorageError, open_store
 from workers.rasterize_shard import RasterizeShards
 from workers.recognize import RecognizeShards, ShardDone
-
-SURVEY_TASKS_AHEAD = 2
+from workers.survey import SurveyTask
 
 
 def execute(config: RunConfig, observer: Observer) -> None:
@@ -54,7 +44,7 @@ def execute(config: RunConfig, observer: Observer) -> None:
     refuse_nested(config.source, config.target)
     config = _with_revision(config)
     store = open_store(config.target, config.storage)
-    listing = None if store.exists(RUN_KEY) else list_source(config.source, config.storage)
+    listing = None if store.exists(RUN_KEY) else _listed(config, observer)
     run_id = claim_target(store, config)
     if is_complete(store):
         observer.note("The target is complete; nothing is left to do.")
@@ -62,10 +52,11 @@ def execute(config: RunConfig, observer: Observer) -> None:
         store.delete_below(WORK_FOLDER)  # a late or killed driver may have left some
         return
     if not is_frozen(store):
-        objects = _noted(listing or list_source(config.source, config.storage), observer).objects
-        observer.note(f"{len(objects)} objects found; opening each once to count its pages.")
+        frozen = find_listing(store) or freeze_listing(store, (listing or _listed(config, observer)).objects)
+        observer.note(f"{frozen.objects} objects found; opening each once to count its pages.")
+        del listing
         with ray_session(config.cluster):
-            survey(config, store, objects, observer)
+            survey(config, store, frozen, observer)
             read(config, run_id, store, observer)
     else:
         left = _remaining(store).shards_to_read
@@ -76,35 +67,15 @@ def execute(config: RunConfig, observer: Observer) -> None:
     finish(store, observer)
 
 
-def survey(
-    config: RunConfig, store: ObjectStore, objects: Sequence[StoredObject], observer: Observer
-) -> None:
+def survey(config: RunConfig, store: ObjectStore, listing: FrozenListing, observer: Observer) -> None:
     """Open every document once, in parallel, and freeze what was found."""
     widths = choose_widths(config.cluster)
-    task = SurveyTask(config.raster, vision_of(_model_source(config), config.mode), config.storage)
-    with closing(_surveyed(objects, task, widths, observer)) as documents:
-        freeze(store, limited(documents, config.limit), widths.ocr_actors, config.shards)
-
-
-def _surveyed(
-    objects: Sequence[StoredObject], task: SurveyTask, widths: Widths, observer: Observer
-) -> Generator[SurveyedDocument, None, None]:
-    """Documents in order of their location; only a few batches are under way at once."""
-    import ray
-
-    remote_survey = ray.remote(num_cpus=widths.survey_cpus, max_retries=3)(survey_batch)
-    waiting = batches(objects)
-    pending: deque[Any] = deque()
-    documents = 0
-    while True:
-        for batch in islice(waiting, SURVEY_TASKS_AHEAD * widths.survey_tasks - len(pending)):
-            pending.append(remote_survey.remote(batch, task))
-        if not pending:
-            return
-        surveyed = ray.get(pending.popleft())
-        documents += len(surveyed)
-        observer.surveying(documents, len(objects))
-        yield from surveyed
+    vision = vision_of(_model_source(config), config.mode)
+    task = SurveyTask(config.raster, vision, config.storage, store.root, listing.listing_id)
+    ahead = TASKS_AHEAD * widths.survey_tasks
+    with closing(survey_listing(store, listing, on_ray(task, widths), ahead, observer)) as found:
+        batches = limited(found, config.limit)
+        freeze(store, batches, widths.ocr_actors, config.shards, skip_duplicates=config.skip_duplicates)
 
 
 def read(config: RunConfig, run_id: str, store: ObjectStore, observer: Observer) -> None:
@@ -142,6 +113,7 @@ def _graph(config: RunConfig, job: ReadJob, shards: Sequence[int], widths: Width
         batch_format="pyarrow",
         compute=ActorPoolStrategy(size=widths.rasterize_actors, max_tasks_in_flight_per_actor=2),
         num_cpus=widths.rasterize_cpus,
+        resources=dict(widths.rasterize_resources),
     )
     done = pages.map_batches(
         RecognizeShards,
@@ -155,6 +127,7 @@ def _graph(config: RunConfig, job: ReadJob, shards: Sequence[int], widths: Width
         ),
         num_cpus=widths.ocr_cpus,
         num_gpus=widths.ocr_gpus or None,
+        resources=dict(widths.ocr_resources),
     )
     for row in done.iter_rows():
         yield ShardDone(**row)
@@ -195,6 +168,8 @@ def _job(config: RunConfig, run_id: str, store: ObjectStore, widths: Widths) -> 
         max_batch=config.cluster.max_batch,
         threads=widths.ocr_threads,
         model_cache=config.cluster.model_cache,
+        self_test=config.cluster.self_test,
+        skip_duplicates=config.skip_duplicates,
     )
 
 
@@ -228,9 +203,10 @@ def _pages_left(manifest: ManifestReader, work: RemainingWork) -> int:
     return sum(manifest.shards[index].page_count for index in work.shards_to_read)
 
 
-def _noted(listing: Listing, observer: Observer) -> Listing:
-    remark = left_out_note(listing)
-    if remark is not None:
+def _listed(config: RunConfig, observer: Observer) -> Listing:
+    """What the source holds, with remarks."""
+    listing = list_source(config.source, config.storage, observer.listing)
+    for remark in listing_notes(listing):
         observer.note(remark)
     return listing
 
@@ -245,16 +221,16 @@ def _report_newcomers(
     if config.limit is not None:
         return
     try:
-        listing = _noted(list_source(config.source, config.storage), observer)
+        listing = _listed(config, observer)
     except StorageError as error:
         if source_needed:
             raise
         observer.note(f"Whether the source has grown since cannot be told: {error}")
         return
-    known = {document.source_uri for document in ManifestReader(store).documents()}
-    new = [stored.uri for stored in listing.objects if stored.uri not in known]
+    known = (document.source_uri for document in ManifestReader(store).documents())
+    new, first = newcomers(listing.objects, known)
     if new:
         observer.note(
-            f"{len(new)} objects appeared since the survey, the first is {new[0]}; they are not part of this "
+            f"{new} objects appeared since the survey, the first is {first}; they are not part of this "
             "run. Give another target to read them."
         )

@@ -1,178 +1,229 @@
-"""The survey: what is there, how many pages it has, and in which shards they will be read. Frozen, then
-followed.
+"""The manifest: one row per document, per expected page and per shard, frozen before any page is read.
 
-Each document is opened once, in a Ray task, before any page is read. The three tables belong to one survey
-and are frozen together: the first driver to put `survey.json` decides, whoever else was surveying.
+Documents and pages pass through batch by batch and are written in pieces, so that memory does not grow with
+the archive. The tables of one survey are frozen together: the first driver to put `survey.json` decides.
 """
 
+import io
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from fastocr_core.vision import ModelVision, count_image_tokens
-from pipeline.planner import ShardLimits, plan_shards
-from workers.fetch import DocumentFetcher, FetchFailure
-from workers.ids import document_id, page_id
-from workers.inspect_document import DocumentFacts, inspect
-from workers.layout import MANIFEST_TABLES, SURVEY_KEY, manifest_key, survey_draft_key
-from workers.manifest_reader import PAGE_ROW_GROUP_ROWS
-from workers.object_store import ObjectStore, StorageSettings, StoredObject
-from workers.rasterize import Rasterizer, RasterLimits
+from pipeline.planner import PageLoad, ShardLimits, plan_shards
+from pipeline.spilled import FirstOfEach
+from pipeline.stored import read_facts
+from workers.layout import MANIFEST_FOLDER, SURVEY_KEY, manifest_key, survey_draft_key
+from workers.manifest_reader import ROW_GROUP_ROWS, SURVEY_FACTS
+from workers.object_store import ObjectStore
 from workers.schema import (
+    MANIFEST_DOCUMENT_SCHEMA,
+    MANIFEST_PAGE_SCHEMA,
+    MANIFEST_SHARD_SCHEMA,
     ManifestDocument,
-    ManifestPage,
     ManifestShard,
     rows_to_table,
-    table_to_parquet,
+    table_to_rows,
 )
+from workers.surveyed import SurveyedBatch
 
-BATCH_DOCUMENTS = 32
-BATCH_BYTES = 64_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class SurveyedDocument:
-    """One object and its expected pages; none if it is quarantined."""
-
-    document: ManifestDocument
-    pages: tuple[ManifestPage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SurveyTask:
-    """What a survey task needs besides its documents; plain data, sent to the cluster once."""
-
-    limits: RasterLimits
-    vision: ModelVision
-    storage: StorageSettings
-
-
-def batches(objects: Sequence[StoredObject]) -> Iterator[list[StoredObject]]:
-    """Cut a listing into batches, one per survey task: neither too many documents nor too many bytes."""
-    batch: list[StoredObject] = []
-    total = 0
-    for stored in objects:
-        if batch and (len(batch) == BATCH_DOCUMENTS or total + stored.bytes > BATCH_BYTES):
-            yield batch
-            batch, total = [], 0
-        batch.append(stored)
-        total += stored.bytes
-    if batch:
-        yield batch
-
-
-def survey_batch(objects: Iterable[StoredObject], task: SurveyTask) -> list[SurveyedDocument]:
-    """Fetch and open each document once, in one killable child. Runs in a Ray task; failures are rows."""
-    fetcher = DocumentFetcher(task.storage)
-    with Rasterizer(task.limits) as rasterizer:
-        return [_survey_document(stored, fetcher, rasterizer, task) for stored in objects]
-
-
-def _survey_document(
-    stored: StoredObject, fetcher: DocumentFetcher, rasterizer: Rasterizer, task: SurveyTask
-) -> SurveyedDocument:
-    identifier = document_id(stored.uri, stored.etag)
-    document = ManifestDocument(identifier, stored.uri, stored.etag, stored.bytes)
-    try:
-        data = fetcher.fetch(stored.uri, stored.etag)
-    except FetchFailure as failure:
-        return SurveyedDocument(replace(document, reason=failure.reason, warnings=(failure.detail,)), ())
-    facts = inspect(data, task.limits, task.vision.wanted_dpi, rasterizer)
-    document = replace(
-        document,
-        content_hash=facts.content_hash,
-        format=facts.format,
-        page_count=facts.page_count,
-        reason=facts.reason,
-        repaired=facts.repaired,
-        warnings=facts.warnings,
-    )
-    return SurveyedDocument(document, tuple(_expected_pages(document, facts, task.vision)))
-
-
-def _expected_pages(
-    document: ManifestDocument, facts: DocumentFacts, vision: ModelVision
-) -> Iterator[ManifestPage]:
-    for page_index, page in enumerate(facts.pages):
-        width, height = page.estimated_width_pixels, page.estimated_height_pixels
-        yield ManifestPage(
-            page_id=page_id(document.document_id, page_index),
-            document_id=document.document_id,
-            source_uri=document.source_uri,
-            source_etag=document.etag,
-            source_bytes=document.bytes,
-            source_hash=document.content_hash,
-            format=document.format or "",
-            page_index=page_index,
-            page_count=facts.page_count,
-            page_label=page.label,
-            width_points=page.width_points,
-            height_points=page.height_points,
-            estimated_pixels=width * height,
-            estimated_image_tokens=count_image_tokens(width, height, vision) if width * height else 0,
-        )
-
-
-def limited(documents: Iterable[SurveyedDocument], limit: int | None) -> list[SurveyedDocument]:
-    """Keep the first `limit` pages in order; a document cut short says so, later ones are left out."""
-    kept: list[SurveyedDocument] = []
-    total = 0
-    for surveyed in documents:
-        room = len(surveyed.pages) if limit is None else limit - total
-        if limit is not None and room <= 0:
-            break
-        if len(surveyed.pages) > room:
-            note = f"limit: only the first {room} of {len(surveyed.pages)} pages belong to this run"
-            document = replace(surveyed.document, warnings=(*surveyed.document.warnings, note))
-            surveyed = SurveyedDocument(document, surveyed.pages[:room])
-        kept.append(surveyed)
-        total += len(surveyed.pages)
-    return kept
-
-
-def mark_duplicates(documents: Iterable[SurveyedDocument]) -> Iterator[SurveyedDocument]:
-    """Note for each document the first one before it with the same bytes."""
-    first_with: dict[str, str] = {}
-    for surveyed in documents:
-        digest = surveyed.document.content_hash
-        first = first_with.setdefault(digest, surveyed.document.document_id) if digest else None
-        if first is None or first == surveyed.document.document_id:
-            yield surveyed
-            continue
-        yield SurveyedDocument(
-            replace(surveyed.document, duplicate_of=first),
-            tuple(replace(page, duplicate_of=first) for page in surveyed.pages),
-        )
+PIECE_ROWS = {"documents": 32 * ROW_GROUP_ROWS, "pages": 64 * ROW_GROUP_ROWS}
+PIECED_SCHEMAS = {"documents": MANIFEST_DOCUMENT_SCHEMA, "pages": MANIFEST_PAGE_SCHEMA}
+LOAD_COLUMNS = ["estimated_pixels", "estimated_image_tokens", "duplicate_of"]
+SHARDS_AT_ONCE = 4096
 
 
 def is_frozen(store: ObjectStore) -> bool:
     """Whether the survey of this target is decided and complete; mends a freeze that was interrupted."""
     if not store.exists(SURVEY_KEY):
         return False
-    survey_id = json.loads(store.get(SURVEY_KEY))["survey_id"]
-    for table in MANIFEST_TABLES:
-        if not store.exists(manifest_key(table)):
-            store.put_if_absent(manifest_key(table), store.get(survey_draft_key(survey_id, table)))
+    facts = read_facts(store, SURVEY_KEY, SURVEY_FACTS)
+    wanted = [("shards", 0)]
+    wanted += [(table, piece) for table, count in facts["pieces"].items() for piece in range(count)]
+    there = {stored.key for stored in store.list(MANIFEST_FOLDER)}
+    for table, piece in wanted:
+        if manifest_key(table, piece) not in there:
+            draft = store.get(survey_draft_key(facts["survey_id"], table, piece))
+            store.put_if_absent(manifest_key(table, piece), draft)
     return True
 
 
 def freeze(
-    store: ObjectStore, documents: Iterable[SurveyedDocument], ocr_actors: int, limits: ShardLimits
+    store: ObjectStore,
+    batches: Iterable[SurveyedBatch],
+    ocr_actors: int,
+    limits: ShardLimits,
+    *,
+    skip_duplicates: bool = False,
 ) -> None:
-    """Plan the shards and put the three tables of the manifest; a survey that comes second is discarded."""
-    surveyed = list(mark_duplicates(documents))
-    pages = [page for entry in surveyed for page in entry.pages]
-    tables: dict[str, pa.Table] = {
-        "documents": rows_to_table([entry.document for entry in surveyed], ManifestDocument),
-        "pages": rows_to_table(pages, ManifestPage),
-        "shards": rows_to_table(plan_shards(pages, ocr_actors, limits), ManifestShard),
-    }
+    """Write documents and pages, plan the shards, and put `survey.json`; a survey that comes second is discarded."""
     survey_id = uuid.uuid4().hex
-    for name, table in tables.items():
-        store.put(survey_draft_key(survey_id, name), table_to_parquet(table, PAGE_ROW_GROUP_ROWS))
-    facts = {"survey_id": survey_id, "documents": len(surveyed), "pages": len(pages)}
+    documents = _PieceWriter(store, survey_id, "documents")
+    pages = _PieceWriter(store, survey_id, "pages")
+    for batch in marked(batches):
+        documents.add(batch.documents)
+        pages.add(batch.pages)
+    documents.close()
+    pages.close()
+    loads = _loads(store, survey_id, pages.pieces, skip_duplicates=skip_duplicates)
+    shards = _shard_table(plan_shards(loads, pages.rows, ocr_actors, limits))
+    sink = io.BytesIO()
+    pq.write_table(shards, sink, compression="zstd", store_schema=True)
+    store.put(survey_draft_key(survey_id, "shards"), sink.getvalue())
+    facts = {
+        "survey_id": survey_id,
+        "documents": documents.rows,
+        "pages": pages.rows,
+        "shards": shards.num_rows,
+        "piece_rows": PIECE_ROWS,
+        "pieces": {"documents": documents.pieces, "pages": pages.pieces},
+    }
     store.put_if_absent(SURVEY_KEY, json.dumps(facts).encode())
     is_frozen(store)
+
+
+def limited(batches: Iterable[SurveyedBatch], limit: int | None) -> Iterator[SurveyedBatch]:
+    """Keep the first `limit` pages in order; a document cut short says so, later ones are left out."""
+    if limit is None:
+        yield from batches
+        return
+    room = limit
+    for batch in batches:
+        if batch.pages.num_rows < room:
+            room -= batch.pages.num_rows
+            yield batch
+            continue
+        yield _cut(batch, room)
+        return
+
+
+def _cut(batch: SurveyedBatch, room: int) -> SurveyedBatch:
+    """The documents up to the one that holds the last page there is room for."""
+    kept = 0
+    for count in batch.page_counts():
+        kept += 1
+        if count >= room:
+            break
+        room -= count
+    last = batch.documents.slice(kept - 1, 1)
+    rows = table_to_rows(last, ManifestDocument)
+    count = rows[0].page_count
+    before = batch.page_counts()[: kept - 1]
+    pages = batch.pages.slice(0, sum(before) + room)
+    if count > room:
+        note = f"limit: only the first {room} of {count} pages belong to this run"
+        warnings = pa.array([[*rows[0].warnings, note]], MANIFEST_DOCUMENT_SCHEMA.field("warnings").type)
+        place = MANIFEST_DOCUMENT_SCHEMA.get_field_index("warnings")
+        last = last.set_column(place, MANIFEST_DOCUMENT_SCHEMA.field("warnings"), warnings)
+    return SurveyedBatch(pa.concat_tables([batch.documents.slice(0, kept - 1), last]), pages)
+
+
+def marked(batches: Iterable[SurveyedBatch]) -> Iterator[SurveyedBatch]:
+    """Note for each document, and each of its pages, the first document before it with the same bytes.
+
+    Empty files are not told to be copies of each other.
+    """
+    seen = FirstOfEach()
+    for batch in batches:
+        columns = batch.documents.select(["document_id", "content_hash", "bytes"]).to_pydict()
+        first_of: dict[str, str] = {}
+        for identifier, digest, size in zip(*columns.values(), strict=True):
+            first = seen.first(digest, identifier) if digest and size else identifier
+            if first != identifier:
+                first_of[identifier] = first
+        if not first_of:
+            yield batch
+            continue
+        yield SurveyedBatch(_with_first(batch.documents, first_of), _with_first(batch.pages, first_of))
+
+
+def _with_first(table: pa.Table, first_of: dict[str, str]) -> pa.Table:
+    place = table.schema.get_field_index("duplicate_of")
+    first = [first_of.get(identifier) for identifier in table.column("document_id").to_pylist()]
+    return table.set_column(place, table.schema.field(place), pa.array(first, pa.string()))
+
+
+def page_loads(pages: pa.Table, *, skip_duplicates: bool) -> Iterator[PageLoad]:
+    """What each page is expected to cost; nothing for the ones that will not be read."""
+    columns = [pages.column(name).to_pylist() for name in LOAD_COLUMNS]
+    for pixels, tokens, first in zip(*columns, strict=True):
+        yield PageLoad(0, 0) if skip_duplicates and first is not None else PageLoad(pixels, tokens)
+
+
+def _loads(store: ObjectStore, survey_id: str, pieces: int, *, skip_duplicates: bool) -> Iterator[PageLoad]:
+    """The loads of all pages, read back from what was just written: a few columns, a row group at a time."""
+    for piece in range(pieces):
+        with store.open(survey_draft_key(survey_id, "pages", piece)) as reader:
+            file = pq.ParquetFile(reader)
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=LOAD_COLUMNS)
+                yield from page_loads(table, skip_duplicates=skip_duplicates)
+
+
+def _shard_table(shards: Iterable[ManifestShard]) -> pa.Table:
+    tables = [MANIFEST_SHARD_SCHEMA.empty_table()]
+    rows: list[ManifestShard] = []
+    for shard in shards:
+        rows.append(shard)
+        if len(rows) == SHARDS_AT_ONCE:
+            tables.append(rows_to_table(rows, ManifestShard))
+            rows = []
+    tables.append(rows_to_table(rows, ManifestShard))
+    return pa.concat_tables(tables)
+
+
+class _PieceWriter:
+    """Writes one table of the manifest in pieces of equal length, in full row groups; holds one row group of rows
+    and one piece of compressed bytes.
+    """
+
+    def __init__(self, store: ObjectStore, survey_id: str, table: str) -> None:
+        self._store = store
+        self._survey_id = survey_id
+        self._table = table
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._piece_rows = 0
+        self._open_piece()
+        self.rows = 0
+        self.pieces = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Take some rows."""
+        self.rows += table.num_rows
+        while table.num_rows:
+            taken = table.slice(0, ROW_GROUP_ROWS - self._waiting_rows)
+            self._waiting.append(taken)
+            self._waiting_rows += taken.num_rows
+            table = table.slice(taken.num_rows)
+            if self._waiting_rows == ROW_GROUP_ROWS:
+                self._write_group()
+
+    def close(self) -> None:
+        """Write what is left. There is at least one piece, be it empty."""
+        if self._waiting_rows:
+            self._write_group()
+        if self._piece_rows or not self.pieces:
+            self._put_piece()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        if self._piece_rows == PIECE_ROWS[self._table]:
+            self._put_piece()
+            self._open_piece()
+        self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROW_GROUP_ROWS)
+        self._piece_rows += self._waiting_rows
+        self._waiting, self._waiting_rows = [], 0
+
+    def _open_piece(self) -> None:
+        self._sink = io.BytesIO()
+        self._writer = pq.ParquetWriter(self._sink, PIECED_SCHEMAS[self._table], compression="zstd")
+        self._piece_rows = 0
+
+    def _put_piece(self) -> None:
+        self._writer.close()
+        key = survey_draft_key(self._survey_id, self._table, self.pieces)
+        self._store.put(key, self._sink.getvalue())
+        self.pieces += 1

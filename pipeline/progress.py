@@ -54,6 +54,10 @@ class Observer:
             self._break()
             print(text, file=self._stream, flush=True)
 
+    def listing(self, objects: int) -> None:
+        """So many objects of the source are listed, and more are to come."""
+        self._line(f"listing: {objects} objects so far", final=False)
+
     def surveying(self, documents: int, total: int) -> None:
         """So many documents of so many are on their way through the survey."""
         self._line(f"survey: {documents} of {total} documents", final=documents == total)

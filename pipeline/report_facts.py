@@ -217,7 +217,7 @@ def _document_facts(store: ObjectStore, complete: bool) -> DocumentFacts:
             documents_key(number) for number in sorted(numbers_below(store, DOCUMENTS_FOLDER, documents_key))
         ]
     else:
-        keys = [key for key in (manifest_key("documents"),) if store.exists(key)]
+        keys = sorted(stored.key for stored in store.list(manifest_key("documents").rpartition("/")[0] + "/"))
     for key in keys:
         for group in row_groups(store, key, DOCUMENT_COLUMNS if complete else MANIFEST_COLUMNS):
             for row in group.table.to_pylist():

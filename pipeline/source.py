@@ -1,5 +1,5 @@
-"""What SOURCE means: a file, a folder, an S3 prefix, or a glob in which `*` stays within one folder and
-`**` does not.
+"""What SOURCE means: a file, a folder, an S3 prefix, a list of locations, or a glob in which `*` stays within
+one folder and `**` does not.
 
 What exists under exactly that name is taken first, so that names with `[` or `*` in them can be read.
 """
@@ -7,10 +7,12 @@ What exists under exactly that name is taken first, so that names with `[` or `*
 import glob
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.config import ConfigError
+from pipeline.source_list import is_list, listed_objects
+from pipeline.spilled import SortedObjects
 from workers.layout import (
     METRICS_FOLDER,
     RUN_KEY,
@@ -31,6 +33,7 @@ from workers.object_store import (
     split_uri,
 )
 
+COUNT_EVERY = 1000
 _TOKENS = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]]*\]")
 WRITTEN_KEYS = (
     RUN_KEY,
@@ -48,45 +51,84 @@ WRITTEN_KEYS = (
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a source holds: objects sorted by location, and locations that are there but can hold no document
-    (links that lead nowhere, links to folders, pipes).
+    (links that lead nowhere, links to folders, pipes). `list_uri` is the list that named them, if one did.
     """
 
-    objects: tuple[StoredObject, ...]
+    objects: SortedObjects
     left_out: tuple[str, ...] = ()
+    list_uri: str | None = None
 
 
-def list_source(source: str, storage: StorageSettings) -> Listing:
-    """All objects of a source. Raises `StorageError`, also when there are none."""
+def list_source(
+    source: str, storage: StorageSettings, heard: Callable[[int], object] | None = None
+) -> Listing:
+    """All objects of a source; `heard` is told now and then how many there are so far.
+
+    Raises `StorageError`, also when there are none, and `ConfigError` for a list that names no documents.
+    """
     root, key = split_uri(source)
-    single = open_store(root, storage).find(key) if key and not key.endswith("/") else None
+    store = open_store(root, storage)
+    single = store.find(key) if key and not key.endswith("/") else None
     if single is not None and (single.bytes or not is_s3(source)):
-        return Listing((single,))
+        if not is_list(store, single):
+            return Listing(_collected((single,), heard))
+        named = _collected(listed_objects(store, single), heard)
+        if not len(named):
+            raise StorageMissing(f"The list {source} names no documents.")
+        return Listing(named, list_uri=single.uri)
     left_out: list[str] = []
+    found = SortedObjects()
     try:
-        found = list(open_store(source, storage).list(left_out=left_out.append))
+        found = _collected(open_store(source, storage).list(left_out=left_out.append), heard)
     except StorageMissing:
         if not glob.has_magic(source) or is_s3(source):
             raise
-        found = []
-    if not found and glob.has_magic(source):
+    if not len(found) and glob.has_magic(source):
         matches = glob_pattern(source).fullmatch
         beside: list[str] = []
         listed = open_store(fixed_part(source), storage).list(left_out=beside.append)
-        found = [stored for stored in listed if matches(stored.uri)]
+        found = _collected((stored for stored in listed if matches(stored.uri)), heard)
         left_out = [location for location in beside if matches(location) or _leads_on(source, location)]
-    if not found and single is not None:
-        found = [single]  # an empty object beside which there is no folder of that name
-    if not found:
+    if not len(found) and single is not None:
+        found.add(single)  # an empty object beside which there is no folder of that name
+    if not len(found):
         beyond = f" ({_left_out_phrase(left_out)})" if left_out else ""
         raise StorageMissing(f"There is nothing to read at {source}{beyond}.")
-    return Listing(tuple(sorted(found, key=lambda stored: stored.uri)), tuple(sorted(left_out)))
+    return Listing(found, tuple(sorted(left_out)))
 
 
-def left_out_note(listing: Listing) -> str | None:
-    """A remark on what was left out, if anything was."""
-    if not listing.left_out:
-        return None
-    return f"Left out: {_left_out_phrase(listing.left_out)}; links to folders are not followed."
+def _collected(objects: Iterable[StoredObject], heard: Callable[[int], object] | None) -> SortedObjects:
+    found = SortedObjects()
+    for count, stored in enumerate(objects, 1):
+        found.add(stored)
+        if heard is not None and count % COUNT_EVERY == 0:
+            heard(count)
+    return found
+
+
+def listing_notes(listing: Listing) -> Iterator[str]:
+    """Remarks on what was left out and what was named twice, if anything was."""
+    if listing.left_out:
+        yield f"Left out: {_left_out_phrase(listing.left_out)}; links to folders are not followed."
+    if listing.objects.repeated:
+        yield (
+            f"{listing.objects.repeated} entries of {listing.list_uri or 'the listing'} name an object that "
+            "was named before; each is read once."
+        )
+
+
+def newcomers(listing: Iterable[StoredObject], known: Iterable[str]) -> tuple[int, str | None]:
+    """How many listed objects are not among the known locations, and the first; both sorted as listings are."""
+    count, first = 0, None
+    behind = iter(known)
+    place = next(behind, None)
+    for stored in listing:
+        while place is not None and place < stored.uri:
+            place = next(behind, None)
+        if place != stored.uri:
+            count += 1
+            first = first or stored.uri
+    return count, first
 
 
 def _left_out_phrase(left_out: Sequence[str]) -> str:

@@ -6,13 +6,14 @@ from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.vision import ModelVision, model_vision
 from workers.model_copy import ModelSource
 from workers.rasterize import RasterLimits
+from workers.schema import ManifestPage
 from workers.storage import StorageSettings
 
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
     """One run as the workers see it. `threads` is for an OCR actor that decodes on the CPU, `model_cache` where a
-    node keeps copies of models.
+    node keeps copies of models. `self_test`: each OCR actor reads two known pages before it takes any other.
     """
 
     run_id: str
@@ -28,6 +29,12 @@ class ReadJob:
     max_batch: int
     threads: int
     model_cache: str | None = None
+    self_test: bool = True
+    skip_duplicates: bool = False
+
+    def skips(self, page: ManifestPage) -> bool:
+        """Whether a page is not read because it is read in another document with the same bytes."""
+        return self.skip_duplicates and page.duplicate_of is not None
 
     @property
     def model_source(self) -> ModelSource:

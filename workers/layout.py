@@ -11,6 +11,7 @@ from workers.ids import part_name, shard_name
 RUN_KEY = "_run.json"
 SUCCESS_KEY = "_SUCCESS"
 SURVEY_KEY = "_manifest/survey.json"
+LISTING_KEY = "_manifest/listing.json"
 MANIFEST_FOLDER = "_manifest/"
 PAGES_FOLDER = "pages/"
 DOCUMENTS_FOLDER = "documents/"
@@ -21,14 +22,26 @@ ATTEMPTS_FOLDER = "_work/attempts/"
 MANIFEST_TABLES = ("documents", "pages", "shards")
 
 
-def manifest_key(table: str) -> str:
-    """One of the three frozen tables."""
-    return f"{MANIFEST_FOLDER}{table}.parquet"
+def manifest_key(table: str, piece: int = 0) -> str:
+    """A piece of one of the three frozen tables; the small table of shards is always one piece."""
+    if table == "shards":
+        return f"{MANIFEST_FOLDER}shards.parquet"
+    return f"{MANIFEST_FOLDER}{table}/{part_name(piece)}"
 
 
-def survey_draft_key(survey_id: str, table: str) -> str:
+def survey_draft_key(survey_id: str, table: str, piece: int = 0) -> str:
     """A table of one survey before it is known whether that survey is the one that counts."""
-    return f"{WORK_FOLDER}survey/{survey_id}/{table}"
+    return f"{WORK_FOLDER}survey/{survey_id}/{table}-{piece:05d}"
+
+
+def listing_key(listing_id: str, piece: int) -> str:
+    """A piece of a listing: the objects to survey, in order, and the batches they are surveyed in."""
+    return f"{WORK_FOLDER}listing/{listing_id}/objects-{piece:05d}"
+
+
+def survey_batch_key(listing_id: str, batch_index: int) -> str:
+    """What the survey found out about one batch of a listing."""
+    return f"{WORK_FOLDER}listing/{listing_id}/batches/batch-{batch_index:07d}"
 
 
 def staged_key(shard_index: int) -> str:

@@ -37,7 +37,9 @@ SHARD_TABLE = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class WaitingPage:
-    """One expected page on its way to the model: prepared, or failed before it got there."""
+    """One expected page on its way to the model: prepared, failed before it got there, or (neither) not to be
+    read at all.
+    """
 
     expected: ManifestPage
     package: PagePackage | None
@@ -86,6 +88,7 @@ class PageSource:
     """Prepared pages by their manifest rows; keeps the current document open between calls."""
 
     def __init__(self, job: ReadJob) -> None:
+        self._job = job
         self._vision: ModelVision = job.vision
         self._fetcher = DocumentFetcher(job.storage)
         self._rasterizer = Rasterizer(job.raster)
@@ -94,6 +97,8 @@ class PageSource:
 
     def take(self, expected: ManifestPage) -> WaitingPage:
         """Fetch, draw and prepare one page; whatever is wrong with it is part of the answer."""
+        if self._job.skips(expected):
+            return WaitingPage(expected, None, None, 0.0)
         started = time.monotonic()
         result = self._prepared(expected)
         seconds = time.monotonic() - started

@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from workers.assemble import PageCost, Reader, assemble, failed_page_row
-from workers.assess import assess
+from workers.assemble import PageCost, Reader, assemble, duplicate_page_row, failed_page_row
 from workers.gpu_probe import gpu_probe
 from workers.job import ReadJob
 from workers.layout import attempt_key, staged_key
 from workers.metrics import MetricsRoller, Worker
 from workers.object_store import open_store
 from workers.outcomes import Outcome, Reason
+from workers.page_reader import PageReader
 from workers.rasterize import PageFailure
 from workers.rasterize_shard import WaitingPage, WaitingShard, is_done, waiting_shard
 from workers.ray_metrics import ray_metrics
 from workers.reading_totals import ReadingTotals, page_measures
 from workers.schema import PageRow, rows_to_table, table_to_parquet
+from workers.self_test import check_reader
 
 if TYPE_CHECKING:
     from fastocr_core.models.base import ModelAdapter
@@ -60,12 +61,12 @@ class RecognizeShards:
 
     def __init__(self, job: ReadJob) -> None:
         os.environ["OMP_NUM_THREADS"] = str(job.threads)  # before torch is imported, which reads it once
-        from fastocr_core import Engine
-
         self._job = job
         self._store = open_store(job.target, job.storage)
         model = _loaded(job)
-        self._engine = Engine(model, policy=job.policy, max_batch=job.max_batch, limits=job.engine)
+        self._pages = PageReader(model, job.policy, job.max_batch, job.engine, job.prompt)
+        if job.self_test and model.makes_sense:
+            check_reader(self._pages.engine)
         self._actor = uuid.uuid4().hex[:12]
         self._started = time.monotonic()
         gpu_id = _gpu_id()
@@ -90,9 +91,9 @@ class RecognizeShards:
         yield {name: [value] for name, value in asdict(done).items()}
 
     def close(self) -> None:
-        """Write the last measurements and end the engine's thread."""
+        """Write the last measurements and end the engines' threads."""
         self._metrics.close()
-        self._engine.close()
+        self._pages.close()
 
     async def _read_shard(self, table: pa.Table) -> ShardDone:
         shard = waiting_shard(table)
@@ -115,15 +116,24 @@ class RecognizeShards:
         return await asyncio.to_thread(is_done, self._store, shard.shard_index, shard.part_index)
 
     async def _read_page(self, page: WaitingPage) -> PageRow:
+        if self._job.skips(page.expected):
+            return duplicate_page_row(page.expected, self._reader)
         cost = PageCost(rasterize_seconds=page.rasterize_seconds)
         if page.package is None:
             failure = page.failure or PageFailure(Reason.RENDER_ERROR, "no image was made of this page")
             return failed_page_row(page.expected, failure.reason, failure.detail, self._reader, cost)
         if page.package.is_blank_for_sure:
             return assemble(page.expected, page.package, None, None, self._reader, cost)
-        page_text = await self._engine.read_async(page.package.prepared, self._job.prompt)
-        assessment = assess(page_text, page.package)
-        return assemble(page.expected, page.package, page_text, assessment, self._reader, cost)
+        reading = await self._pages.read(page.package)
+        return assemble(
+            page.expected,
+            reading.package,
+            reading.page_text,
+            reading.assessment,
+            self._reader,
+            cost,
+            reading.first_pass,
+        )
 
     def _count(self, rows: Sequence[PageRow]) -> None:
         self._totals.add(rows)
@@ -132,13 +142,14 @@ class RecognizeShards:
                 self._exported.observe(page_measures(row))
 
     def _sample(self) -> dict[str, float]:
+        engine = self._pages.engine
         return {
             **self._totals.sample(),
             **(self._gpu.sample() if self._gpu is not None else {}),
-            "busy_seconds": self._engine.busy_seconds,
-            "decode_steps": self._engine.steps,
-            "slot_fill": self._engine.slot_fill(),
-            "kv_bytes": self._engine.kv_bytes(),
+            "busy_seconds": self._pages.busy_seconds,
+            "decode_steps": engine.steps,
+            "slot_fill": engine.slot_fill(),
+            "kv_bytes": engine.kv_bytes(),
         }
 
     def _done(self, shard_index: int, rows: Sequence[PageRow], *, read_now: bool) -> ShardDone:
@@ -153,7 +164,7 @@ class RecognizeShards:
             output_tokens=sum(row.output_tokens or 0 for row in rows),
             read_now=read_now,
             actor=self._actor,
-            busy_seconds=self._engine.busy_seconds,
+            busy_seconds=self._pages.busy_seconds,
             alive_seconds=time.monotonic() - self._started,
         )
 

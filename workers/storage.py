@@ -80,7 +80,10 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object as listed: full location, key relative to the store's root, size, version mark."""
+    """One object as listed: full location, key relative to the store's root, size, version mark.
+
+    The mark is empty, and the size 0, where a list named the object without saying them.
+    """
 
     uri: str
     key: str

@@ -2,26 +2,36 @@
 
 from collections.abc import Sequence
 
-from pipeline.manifest import SurveyedDocument, freeze
-from pipeline.planner import ShardLimits
-from workers.ids import document_id, page_id
+from pipeline.manifest import freeze
+from pipeline.planner import PageLoad, ShardLimits, plan_shards
+from workers.ids import content_hash, document_id, page_id
 from workers.layout import staged_key
 from workers.manifest_reader import ManifestReader
 from workers.object_store import ObjectStore
 from workers.outcomes import Reason
-from workers.schema import ManifestDocument, ManifestPage, PageRow, rows_to_table, table_to_parquet
+from workers.schema import (
+    ManifestDocument,
+    ManifestPage,
+    ManifestShard,
+    PageRow,
+    rows_to_table,
+    table_to_parquet,
+)
+from workers.surveyed import SurveyedBatch, batch_from_rows
 
 
-def surveyed(name: str, pages: int, reason: Reason | None = None) -> SurveyedDocument:
+def surveyed(name: str, pages: int, reason: Reason | None = None) -> SurveyedBatch:
     """One document as the survey leaves it."""
     identifier = document_id(name, "1")
     document = ManifestDocument(
-        identifier, name, "1", 100, content_hash=f"hash of {name}", page_count=pages, reason=reason
+        identifier, name, "1", 100, content_hash=content_hash(name.encode()), page_count=pages, reason=reason
     )
-    return SurveyedDocument(document, tuple(manifest_page(name, index, pages) for index in range(pages)))
+    return batch_from_rows([document], [manifest_page(name, index, pages) for index in range(pages)])
 
 
-def manifest_page(name: str, page_index: int, pages: int, pixels: int = 1_000_000) -> ManifestPage:
+def manifest_page(
+    name: str, page_index: int, pages: int, pixels: int = 1_000_000, tokens: int = 0
+) -> ManifestPage:
     """One expected page."""
     identifier = document_id(name, "1")
     return ManifestPage(
@@ -35,11 +45,18 @@ def manifest_page(name: str, page_index: int, pages: int, pixels: int = 1_000_00
         page_index=page_index,
         page_count=pages,
         estimated_pixels=pixels,
+        estimated_image_tokens=tokens,
     )
 
 
+def planned(pages: Sequence[ManifestPage], ocr_actors: int, limits: ShardLimits) -> list[ManifestShard]:
+    """The shards of these pages."""
+    loads = (PageLoad(page.estimated_pixels, page.estimated_image_tokens) for page in pages)
+    return list(plan_shards(loads, len(pages), ocr_actors, limits))
+
+
 def frozen_manifest(
-    store: ObjectStore, documents: Sequence[SurveyedDocument], limits: ShardLimits
+    store: ObjectStore, documents: Sequence[SurveyedBatch], limits: ShardLimits
 ) -> ManifestReader:
     """Freeze a manifest into a store, as a run with one OCR actor would."""
     freeze(store, documents, 1, limits)

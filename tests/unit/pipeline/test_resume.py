@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.planner import ShardLimits, group_parts, plan_shards
+from pipeline.planner import ShardLimits, group_parts
 from pipeline.resume import Progress, finished_pages, remaining_work
-from tests.unit.pipeline.factory import manifest_page
+from tests.unit.pipeline.factory import manifest_page, planned
 from workers.layout import number_in, part_key, staged_key
 from workers.schema import ManifestShard
 
 
 def _shards(pages: int) -> list[ManifestShard]:
     manifest = [manifest_page("d", index, pages) for index in range(pages)]
-    return plan_shards(manifest, 1, ShardLimits(pages=3, part_pages=7))
+    return planned(manifest, 1, ShardLimits(pages=3, part_pages=7))
 
 
 @given(st.integers(0, 60), st.sets(st.integers(0, 9)), st.sets(st.integers(0, 25)))

@@ -5,11 +5,21 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.config import ConfigError
-from pipeline.source import fixed_part, glob_pattern, left_out_note, list_source, refuse_nested
+from pipeline.source import (
+    COUNT_EVERY,
+    fixed_part,
+    glob_pattern,
+    list_source,
+    listing_notes,
+    newcomers,
+    refuse_nested,
+)
 from workers import object_store
-from workers.object_store import StorageMissing, StorageSettings
+from workers.object_store import StorageMissing, StorageSettings, StoredObject
 
 FILES = ["a.pdf", "b.PDF", "b/c.pdf", "b/d/e.tif", "b/odd [1]*.pdf", "ü #+%41 .png"]
 
@@ -130,7 +140,7 @@ def test_what_can_be_no_document_is_left_out_and_counted(archive: Path, tmp_path
     listing = list_source(str(archive), StorageSettings())
     assert sorted(stored.key for stored in listing.objects) == sorted([*FILES, "good.pdf"])
     assert [Path(place).name for place in listing.left_out] == ["dangling.pdf", "folder", "pipe"]
-    assert "3 links or special files" in (left_out_note(listing) or "")
+    assert "3 links or special files" in " ".join(listing_notes(listing))
     for pattern, expected in (
         ("*.pdf", ["dangling.pdf"]),
         ("**/*.pdf", ["dangling.pdf", "folder"]),
@@ -143,7 +153,7 @@ def test_what_can_be_no_document_is_left_out_and_counted(archive: Path, tmp_path
             continue
         found = list_source(f"{archive}/{pattern}", StorageSettings()).left_out
         assert [Path(place).name for place in found] == expected
-    assert left_out_note(list_source(f"{archive}/b", StorageSettings())) is None
+    assert not list(listing_notes(list_source(f"{archive}/b", StorageSettings())))
 
 
 class _ListedBucket:
@@ -181,3 +191,25 @@ def test_markers_of_folders_are_no_documents(monkeypatch: pytest.MonkeyPatch, sl
     monkeypatch.setattr(object_store, "_client", lambda settings: _ListedBucket({"scans": 0}))
     found = [stored.key for stored in list_source("s3://bucket/scans", StorageSettings()).objects]
     assert found == ["scans"]
+
+
+def test_counts_are_heard_while_a_long_listing_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {f"scans/{number:05d}.pdf": 1 for number in range(2 * COUNT_EVERY + 7)}
+    monkeypatch.setattr(object_store, "_client", lambda settings: _ListedBucket(sizes))
+    heard: list[int] = []
+    listing = list_source("s3://bucket/scans", StorageSettings(), heard.append)
+    assert heard == [COUNT_EVERY, 2 * COUNT_EVERY]
+    assert len(listing.objects) == len(sizes)
+
+
+locations = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4), unique=True)
+
+
+@given(locations, st.data())
+def test_newcomers_are_what_is_listed_and_not_known(names: list[str], data: st.DataObject) -> None:
+    known = sorted(name for name in names if data.draw(st.booleans()))
+    gone = data.draw(locations)
+    listed = [StoredObject(name, name, 1, "1") for name in sorted(names)]
+    new = [name for name in sorted(names) if name not in {*known, *gone}]
+    found = newcomers(listed, sorted({*known, *gone}))
+    assert found == (len(new), new[0] if new else None)
