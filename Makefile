@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TARGET ?= demo-output
+# A Python with a CUDA build of torch, triton and transformers.
+GPU_PYTHON ?= $(PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-s3 test check soak bench clean
+.PHONY: help setup demo demo-s3 test check soak bench gpu clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F '\t' '{printf "make %-9s %s\n", $$1, $$2}'
@@ -42,6 +44,9 @@ soak: $(VENV)/.dev ## the kill test, ten times with other seeds
 
 bench: $(BIN)/fastocr ## speed of decoding, as ratios in one run
 	$(BIN)/python -m fastocr_core.bench.decode
+
+gpu: ## correctness and speed on this machine's CUDA device, under 8 minutes
+	$(GPU_PYTHON) -m fastocr_core.bench.gpu
 
 clean: ## remove what the other targets made, except .venv
 	rm -rf demo-output demo-s3-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

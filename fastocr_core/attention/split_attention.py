@@ -137,13 +137,15 @@ def split_attention(
         head_dim,
         sets.rows.shape[2],
         image_capacity,
-        **_tiles(group, head_dim, plan, kind, query.dtype),
+        plan.image_splits,
+        splits,
+        **_tiles(group, head_dim, kind, query.dtype),
     )
     merge_splits[(slots * query_heads,)](
         *parts,
         output,
         normaliser,
-        SPLITS=splits,
+        splits,
         SPLIT_TILE=triton.next_power_of_2(splits),
         HEAD_DIM=head_dim,
         HEAD_TILE=max(16, triton.next_power_of_2(head_dim)),
@@ -156,9 +158,7 @@ def needs_cuda() -> bool:
     return isinstance(attend_split, triton.JITFunction)
 
 
-def _tiles(
-    group: int, head_dim: int, plan: SplitPlan, kind: int, dtype: torch.dtype
-) -> dict[str, int | bool]:
+def _tiles(group: int, head_dim: int, kind: int, dtype: torch.dtype) -> dict[str, int | bool]:
     """Compile-time arguments; a tile of the tensor cores has at least 16 rows."""
     return {
         "GROUP": group,
@@ -166,8 +166,6 @@ def _tiles(
         "HEAD_DIM": head_dim,
         "HEAD_TILE": max(16, triton.next_power_of_2(head_dim)),
         "BLOCK": _ROWS_PER_BLOCK,
-        "IMAGE_SPLITS": plan.image_splits,
-        "SPLITS": plan.splits,
         "SCORES": kind,
         "WIDEN": not needs_cuda() and dtype.itemsize < 4,
     }

@@ -36,39 +36,38 @@ def _write_scores(scores, score, shift, heads, kv_row, real, place, end, capacit
 # image and text with strides of their own; int32 [slots] image_rows (cached), text_rows (visible), kept_rows
 # (length of the slot's set; below zero: no set, everything); int32 sets [slots, kv_heads, set capacity];
 # fp32 shift [slots, query_heads], read where SCORES is 2. Results, all fp32: partial_output [slots,
-# query_heads, SPLITS, HEAD_DIM], not normalised; partial_top and partial_sum [slots, query_heads, SPLITS];
+# query_heads, splits, HEAD_DIM], not normalised; partial_top and partial_sum [slots, query_heads, splits];
 # scores [slots, query_heads (SCORES 1) or kv_heads (SCORES 2), score capacity]. `scale`: times log2 e.
 # fmt: off
-@triton.jit
+@triton.jit(do_not_specialize=["image_splits", "splits"])
 def attend_split(
     query, image_keys, image_values, text_keys, text_values, image_rows, text_rows, kept_rows, sets, shift,
     partial_output, partial_top, partial_sum, scores, scale,
     image_slot_stride, image_head_stride, text_slot_stride, text_head_stride, row_stride,
-    set_capacity, score_capacity,
+    set_capacity, score_capacity, image_splits, splits,
     GROUP: tl.constexpr, GROUP_TILE: tl.constexpr, HEAD_DIM: tl.constexpr, HEAD_TILE: tl.constexpr,
-    BLOCK: tl.constexpr, IMAGE_SPLITS: tl.constexpr, SPLITS: tl.constexpr, SCORES: tl.constexpr,
-    WIDEN: tl.constexpr,
+    BLOCK: tl.constexpr, SCORES: tl.constexpr, WIDEN: tl.constexpr,
 ):
-    """Grid (slots, kv_heads, SPLITS): one split of one KV head's rows for the whole group of query heads.
+    """Grid (slots, kv_heads, splits): one split of one KV head's rows for the whole group of query heads.
 
-    Splits below IMAGE_SPLITS share the image rows (or the set), the others the text rows; a slot's splits
+    Splits below `image_splits` share the image rows (or the set), the others the text rows; a slot's splits
     follow from its own lengths alone. SCORES: 0 none; 1 of every head; 2 per KV head the maximum over the
     group of (score - shift). WIDEN computes in fp32: the interpreter's dot knows no bf16.
     """
     slot, kv_head, split = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64), tl.program_id(2)
     kv_row = slot * tl.num_programs(1) + kv_head  # row of [slots, kv_heads]
     kept, cached = tl.load(kept_rows + slot), tl.load(image_rows + slot)
-    if split < IMAGE_SPLITS:
+    if split < image_splits:
         base = slot * image_slot_stride + kv_head * image_head_stride
         key_base, value_base = image_keys + base, image_values + base
         rows = tl.where(kept >= 0, tl.minimum(kept, cached), cached)
-        begin, end = _share_of_split(rows, split, IMAGE_SPLITS, BLOCK)
+        begin, end = _share_of_split(rows, split, image_splits, BLOCK)
         # Conditions on the split as bounds: the interpreter cannot spread a truth value over a block.
         scored_end, listed_end = end, tl.where(kept >= 0, end, begin)
     else:
         base = slot * text_slot_stride + kv_head * text_head_stride
         key_base, value_base = text_keys + base, text_values + base
-        begin, end = _share_of_split(tl.load(text_rows + slot), split - IMAGE_SPLITS, SPLITS - IMAGE_SPLITS, BLOCK)
+        begin, end = _share_of_split(tl.load(text_rows + slot), split - image_splits, splits - image_splits, BLOCK)
         scored_end, listed_end = begin, begin
     group, dim = tl.arange(0, GROUP_TILE), tl.arange(0, HEAD_TILE)
     real, heads = group < GROUP, kv_row * GROUP + group  # rows of [slots, query_heads]
@@ -96,7 +95,7 @@ def attend_split(
         total = total * fade + tl.sum(weight, 1)
         output = output * fade[:, None] + tl.dot(weight.to(value.dtype), value, input_precision="ieee")
         top = higher
-    part = heads * SPLITS + split
+    part = heads * splits + split
     tl.store(partial_top + part, top, mask=real)
     tl.store(partial_sum + part, total, mask=real)
     # An empty split leaves its output unwritten; the merge does not read it.
@@ -105,14 +104,14 @@ def attend_split(
 # fmt: on
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def merge_splits(
-    partial_output,  # float32 [slots * query_heads, SPLITS, HEAD_DIM]
-    partial_top,  # float32 [slots * query_heads, SPLITS]
+    partial_output,  # float32 [slots * query_heads, splits, HEAD_DIM]
+    partial_top,  # float32 [slots * query_heads, splits]
     partial_sum,
     output,  # [slots * query_heads, HEAD_DIM]
     normaliser,  # float32 [slots * query_heads]: base-2 log-sum-exp
-    SPLITS: tl.constexpr,
+    splits,
     SPLIT_TILE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     HEAD_TILE: tl.constexpr,
@@ -124,15 +123,15 @@ def merge_splits(
     head = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, SPLIT_TILE)
     dim = tl.arange(0, HEAD_TILE)
-    top = tl.load(partial_top + head * SPLITS + split, mask=split < SPLITS, other=float("-inf"))
-    total = tl.load(partial_sum + head * SPLITS + split, mask=split < SPLITS, other=0.0)
+    top = tl.load(partial_top + head * splits + split, mask=split < splits, other=float("-inf"))
+    total = tl.load(partial_sum + head * splits + split, mask=split < splits, other=0.0)
     filled = total > 0.0
     highest = tl.max(tl.where(filled, top, float("-inf")), 0)
     base = tl.where(highest > float("-inf"), highest, 0.0)  # no infinity minus infinity below
     weight = tl.where(filled, tl.exp2(tl.where(filled, top, base) - base), 0.0)
     mass = tl.sum(weight * total, 0)
     parts = tl.load(
-        partial_output + (head * SPLITS + split)[:, None] * HEAD_DIM + dim[None, :],
+        partial_output + (head * splits + split)[:, None] * HEAD_DIM + dim[None, :],
         mask=filled[:, None] & (dim[None, :] < HEAD_DIM),
         other=0.0,
     )

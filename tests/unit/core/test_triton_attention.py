@@ -10,6 +10,8 @@ import torch
 
 pytest.importorskip("triton", reason="triton is not installed: its kernels are not tested")
 
+from fastocr_core.attention import attention_backend, triton_gather
+from fastocr_core.attention.base import Step
 from fastocr_core.attention.split_attention import (
     LOG2_E,
     CachedRows,
@@ -19,6 +21,7 @@ from fastocr_core.attention.split_attention import (
     plan_splits,
     split_attention,
 )
+from fastocr_core.decoding.dense import DensePolicy
 
 KV_HEADS, GROUP, HEAD_DIM, IMAGE, TEXT = 2, 3, 24, 150, 90
 SCALING = 0.3
@@ -117,6 +120,19 @@ def test_splits_fill_the_processors_and_are_never_smaller_than_a_block() -> None
         assert programs >= 132 or plan.image_splits == min(64, -(-image // 64)) or image == 0
 
 
+def test_without_triton_or_a_gpu_the_backend_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = attention_backend("triton")
+    monkeypatch.setattr(triton_gather.split, "needs_cuda", lambda: True)
+    step = Step((), DensePolicy(1), {})
+    with pytest.raises(RuntimeError, match="needs a CUDA device"):
+        backend.attend(0, torch.zeros(1, 2, 1, 4), 1.0, None, step)  # type: ignore[arg-type]
+    monkeypatch.setattr(triton_gather, "split", None)
+    with pytest.raises(RuntimeError, match="needs the package triton"):
+        attention_backend("triton")
+    with pytest.raises(ValueError, match="known: gather, triton, masked"):
+        attention_backend("nonsense")
+
+
 COMPILE = """
 import sys
 from triton.backends.compiler import GPUTarget
@@ -129,14 +145,14 @@ INTEGERS = ("image_rows", "text_rows", "kept_rows", "sets")
 def size(kernel, fixed):
     names = kernel.arg_names
     types = {name: "*bf16" if name in HALF else "*i32" if name in INTEGERS else "*fp32" for name in names}
-    types |= {name: "i32" for name in names if name.endswith(("_stride", "_capacity"))} | {"scale": "fp32"}
+    types |= {name: "i32" for name in names if name.endswith(("_stride", "_capacity", "splits"))} | {"scale": "fp32"}
     types = {name: "constexpr" if name in fixed else types[name] for name in names}
     constants = {(names.index(name),): value for name, value in fixed.items()}
     source = ASTSource(kernel, types, constants)
     return len(compiled(source, target=GPUTarget("cuda", int(sys.argv[1]), 32)).asm["cubin"])
 
-tile = {"HEAD_DIM": 128, "HEAD_TILE": 128, "SPLITS": 12}
-split = {"GROUP": 7, "GROUP_TILE": 16, "BLOCK": 64, "IMAGE_SPLITS": 8, "WIDEN": False}
+tile = {"HEAD_DIM": 128, "HEAD_TILE": 128}
+split = {"GROUP": 7, "GROUP_TILE": 16, "BLOCK": 64, "WIDEN": False}
 for scores in (0, 1, 2):
     assert size(attend_split, tile | split | {"SCORES": scores}) > 1000
 assert size(merge_splits, tile | {"SPLIT_TILE": 16}) > 1000
