@@ -157,7 +157,8 @@ class EngineLimits:
     own limit. `stop_loops` ends a page that repeats itself while its gaze stands still. `pages_ahead` is
     how many pages beyond the slots `Engine.read` takes from its input. `prefill_chunk` is how many entries of
     a prompt go through the decoder between two steps of the pages being decoded; smaller keeps those pages
-    moving, larger reads the prompt faster.
+    moving, larger reads the prompt faster. A page that is not finished `seconds_per_page` after it was taken in
+    ends as an error (TimeoutError), None for no limit; a single step that never returns is not ended by it.
     """
 
     token_budget: int | None = None
@@ -165,6 +166,7 @@ class EngineLimits:
     stop_loops: bool = True
     pages_ahead: int = 8
     prefill_chunk: int = 1024
+    seconds_per_page: float | None = 900.0
 
     def __post_init__(self) -> None:
         for name in ("token_budget", "max_output_tokens", "prefill_chunk"):
@@ -173,3 +175,5 @@ class EngineLimits:
                 raise ValueError(f"{name} must be at least 1, not {value}")
         if self.pages_ahead < 0:
             raise ValueError("pages_ahead must not be negative")
+        if self.seconds_per_page is not None and not self.seconds_per_page > 0:
+            raise ValueError(f"seconds_per_page must be positive, not {self.seconds_per_page}")

@@ -266,6 +266,15 @@ class Engine:
             self._finish(batch, sequence, "loop", None)
         elif len(sequence.tokens) >= self.max_output_tokens:
             self._finish(batch, sequence, "length", None)
+        else:
+            self._end_if_late(batch, sequence)
+
+    def _end_if_late(self, batch: Batch, sequence: Sequence) -> None:
+        """Waiting in the queue does not count: only the time since the page was taken in."""
+        limit = self.limits.seconds_per_page
+        if limit is not None and time.monotonic() - sequence.admitted_at > limit:
+            late = TimeoutError(f"not finished within {limit:g} s")
+            self._finish(batch, sequence, "error", described(late))
 
     def _finish(self, batch: Batch, sequence: Sequence, reason: FinishReason, error: str | None) -> None:
         """Free the slot and hand out the result."""

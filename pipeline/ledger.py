@@ -22,7 +22,15 @@ from workers.schema import DocumentRow, rows_to_table
 
 DOCUMENTS_PER_PART = 100_000
 COUNTED_FACTS = ("documents", "pages", "outcomes")
-COLUMNS = ["page_id", "document_id", "outcome", "reason", "output_tokens", "image_tokens"]
+COLUMNS = [
+    "page_id",
+    "document_id",
+    "outcome",
+    "reason",
+    "output_tokens",
+    "image_tokens",
+    "retry_changed_text",
+]
 
 
 class LedgerError(Exception):
@@ -38,6 +46,8 @@ class Tally:
     by_document: dict[str, Counter[str]] = field(default_factory=dict)
     output_tokens: int = 0
     image_tokens: int = 0
+    second_passes: int = 0
+    texts_changed: int = 0
 
     @property
     def pages(self) -> int:
@@ -108,7 +118,13 @@ def check_documents(store: ObjectStore, rows: Sequence[DocumentRow]) -> None:
 
 def counted_facts(rows: Sequence[DocumentRow], tally: Tally) -> dict[str, Any]:
     """What the closing mark says of documents and pages."""
-    return {"documents": len(rows), "pages": tally.pages, "outcomes": dict(tally.outcomes)}
+    return {
+        "documents": len(rows),
+        "pages": tally.pages,
+        "outcomes": dict(tally.outcomes),
+        "second_passes": tally.second_passes,
+        "texts_changed": tally.texts_changed,
+    }
 
 
 def check_mark(store: ObjectStore, facts: Mapping[str, Any]) -> None:
@@ -165,4 +181,6 @@ def _add(tally: Tally, columns: dict[str, list[object]]) -> None:
         tally.by_document.setdefault(str(document_id), Counter())[str(outcome)] += 1
     tally.reasons.update(str(reason) for reason in columns["reason"] if reason is not None)
     tally.output_tokens += sum(int(str(count)) for count in columns["output_tokens"] if count is not None)
+    tally.second_passes += sum(changed is not None for changed in columns["retry_changed_text"])
+    tally.texts_changed += sum(changed is True for changed in columns["retry_changed_text"])
     tally.image_tokens += sum(int(str(count)) for count in columns["image_tokens"] if count is not None)

@@ -41,9 +41,14 @@ REASON_WORDS: dict[Reason, str] = {
 
 FLAG_WORDS: dict[str, str] = {
     "loop": REASON_WORDS[Reason.LOOP],
-    "token_limit": REASON_WORDS[Reason.TOKEN_LIMIT],
+    "truncated": REASON_WORDS[Reason.TOKEN_LIMIT],
+    "suspicious": "The text may be wrong; the flags after this one say why.",
     "low_confidence": "The model was unsure of most of what it wrote.",
     "unsteady": "A stretch of the text was written with little confidence.",
+    "off_ink": "Much of the text stands where nothing is printed.",
+    "little_text": "Far less was read than there are letters on the page.",
+    "much_text": "More was read than there is ink for on the page.",
+    "mixed_scripts": "Letters of other scripts stand inside words, or alone.",
     "no_text": "There are marks on the page, or part of it is missing, and nothing was read.",
     "cut_short": "Part of the page is missing from the file.",
     "repaired": "The file or the image needed repair.",

@@ -47,6 +47,8 @@ class RunSummary:
     outcomes: dict[str, int]
     shards: int
     shard_readings: int
+    second_passes: int = 0
+    texts_changed: int = 0
     quarantined: tuple[DocumentRow, ...] = ()
     failures: tuple[str, ...] = ()
     first_lines: tuple[FirstLines, ...] = ()
@@ -92,6 +94,8 @@ def summarise(store: ObjectStore) -> RunSummary:
         outcomes=facts["outcomes"],
         shards=facts["shards"],
         shard_readings=facts["shard_readings"],
+        second_passes=int(facts.get("second_passes", 0)),
+        texts_changed=int(facts.get("texts_changed", 0)),
         quarantined=tuple(_quarantined(store)),
         failures=tuple(_failures(store)) if failed else (),
         first_lines=tuple(_first_lines(store)),
@@ -140,6 +144,11 @@ def summary_lines(
     yield f"documents   {summary.documents} ({len(summary.quarantined)} quarantined)"
     yield f"pages       {summary.pages}: {_counts(summary.outcomes)}"
     yield f"shards      {summary.shards}, read {summary.shard_readings} times"
+    if summary.second_passes:
+        yield (
+            f"read again  {summary.second_passes} pages whose reading was not to be trusted, densely; "
+            f"{summary.texts_changed} texts changed"
+        )
     if session is not None and session.pages_read:
         yield (
             f"this run    {session.pages_read} pages in {session.reading_seconds:.1f} s, "

@@ -75,6 +75,7 @@ def assemble(
     if page_text is None:
         return row
     failed = verdict.outcome is Outcome.FAILED
+    readings = [page_text] if first_pass is None else [first_pass, page_text]
     return replace(
         row,
         text=None if failed else page_text.text,
@@ -90,9 +91,11 @@ def assemble(
         image_kv_read_share=page_text.image_kv_read_share,
         dense_retry=first_pass is not None,
         text_before_retry=first_pass.text if first_pass is not None else None,
-        encode_seconds=page_text.encode_seconds,
-        decode_seconds=page_text.decode_seconds,
-        queue_seconds=page_text.queue_seconds,
+        retry_changed_text=first_pass.text != page_text.text if first_pass is not None else None,
+        loop_share=page_text.loop_share,
+        encode_seconds=sum(reading.encode_seconds for reading in readings),
+        decode_seconds=sum(reading.decode_seconds for reading in readings),
+        queue_seconds=sum(reading.queue_seconds for reading in readings),
     )
 
 

@@ -6,12 +6,26 @@ Pure judgement over what the reader reports; a second, dense pass is asked for h
 from dataclasses import dataclass
 
 from fastocr_core.output import PageText
+from workers.ink_check import check_ink
 from workers.outcomes import Outcome, Reason
 from workers.prepare import PagePackage
+from workers.scripts import script_mix
 
-LOW_MEAN_LOGPROB = -0.7  # a clean page is read at about -0.05; below this half of the tokens are guesses
-LOW_WINDOW_LOGPROB = -2.0
 MAX_ERROR_CHARACTERS = 300
+TIME_LIMIT_ERROR = f"{TimeoutError.__name__}:"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingStandard:
+    """What the readings of a model are held to. The two limits are natural logarithms and come with the model;
+    `makes_sense` is False for a toy, whose text is not judged at all, `whole_page` where all text of the page
+    was asked for.
+    """
+
+    low_mean_logprob: float = -0.7
+    low_window_logprob: float = -2.0
+    makes_sense: bool = True
+    whole_page: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +39,26 @@ class Assessment:
     warnings: tuple[str, ...] = ()
 
 
-def assess(page_text: PageText, package: PagePackage) -> Assessment:
+def assess(page_text: PageText, package: PagePackage, standard: ReadingStandard | None = None) -> Assessment:
     """Judge a page that was read.
 
-    Flags: loop, token_limit, low_confidence, unsteady (a stretch of low confidence), no_text (marks on the
-    page or content missing from it, and nothing read), cut_short (part of the page is missing from the file), repaired.
+    Flags: loop; truncated (the token limit was reached); suspicious, followed by why: low_confidence, unsteady
+    (a stretch of low confidence), off_ink (text where nothing is printed), little_text, much_text (for the marks
+    on the page), mixed_scripts; no_text (marks on the page or content missing from it, and nothing read);
+    cut_short (part of the page is missing from the file); repaired.
     """
     if page_text.finish_reason == "error":
         detail = (page_text.error or "the model failed")[:MAX_ERROR_CHARACTERS]
-        return Assessment(Outcome.FAILED, Reason.MODEL_ERROR, (), warnings=(detail,))
-    doubts = _doubts(page_text, package)
+        late = detail.startswith(TIME_LIMIT_ERROR)
+        reason = Reason.MODEL_TIMEOUT if late else Reason.MODEL_ERROR
+        return Assessment(Outcome.FAILED, reason, (), warnings=(detail,))
+    doubts = _doubts(page_text, package, standard or ReadingStandard())
     notes = _notes(package)
     if doubts:
-        reasons = {"loop": Reason.LOOP, "token_limit": Reason.TOKEN_LIMIT}
-        reason = reasons.get(doubts[0], _file_reason(package))
+        reasons = {"loop": Reason.LOOP, "truncated": Reason.TOKEN_LIMIT}
+        flagged = reasons.get(doubts[0], _file_reason(package))
         sparse = page_text.kept_share < 1.0
-        return Assessment(Outcome.FLAGGED, reason, (*doubts, *notes), wants_dense_pass=sparse)
+        return Assessment(Outcome.FLAGGED, flagged, (*doubts, *notes), wants_dense_pass=sparse)
     if not page_text.text.strip():
         return Assessment(Outcome.OK_BLANK, _file_reason(package), notes)
     outcome = Outcome.OK_REPAIRED if package.repaired else Outcome.OK
@@ -54,19 +72,39 @@ def assess_blank(package: PagePackage) -> Assessment:
     return Assessment(Outcome.OK_BLANK, _file_reason(package), _notes(package))
 
 
-def _doubts(page_text: PageText, package: PagePackage) -> list[str]:
+def _doubts(page_text: PageText, package: PagePackage, standard: ReadingStandard) -> list[str]:
     doubts = []
     if page_text.finish_reason == "loop":
         doubts.append("loop")
     if page_text.finish_reason == "length":
-        doubts.append("token_limit")
-    if page_text.mean_logprob < LOW_MEAN_LOGPROB:
-        doubts.append("low_confidence")
-    elif page_text.min_logprob_window < LOW_WINDOW_LOGPROB:
-        doubts.append("unsteady")
+        doubts.append("truncated")
+    suspicions = _suspicions(page_text, package, standard) if standard.makes_sense else []
+    if suspicions:
+        doubts += ["suspicious", *suspicions]
     if not page_text.text.strip() and (package.blank.words > 0 or package.may_lack_content):
         doubts.append("no_text")
     return doubts
+
+
+def _suspicions(page_text: PageText, package: PagePackage, standard: ReadingStandard) -> list[str]:
+    """Why a text may be wrong although it ended by itself."""
+    found = []
+    if page_text.mean_logprob < standard.low_mean_logprob:
+        found.append("low_confidence")
+    elif page_text.min_logprob_window < standard.low_window_logprob:
+        found.append("unsteady")
+    if not page_text.text.strip():
+        return found
+    ink = check_ink(page_text, package.prepared, package.letters)
+    if ink.off_ink:
+        found.append("off_ink")
+    if standard.whole_page and ink.little_text:
+        found.append("little_text")
+    if standard.whole_page and ink.much_text:
+        found.append("much_text")
+    if script_mix(page_text.text).is_odd:
+        found.append("mixed_scripts")
+    return found
 
 
 def _notes(package: PagePackage) -> tuple[str, ...]:

@@ -1,25 +1,26 @@
-"""A raster page made ready for a model: judged for blankness, turned, resized, with the way back to the page.
+"""A raster page made ready for a model: judged for blankness, turned upright, resized, with the way back.
 
 The result is all that crosses from the CPU to the OCR stage: uint8 views and plain facts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastocr_core.vision import ModelVision, PreparedPage, prepare
 from workers.blankness import BlankEvidence, is_blank
 from workers.raster_protocol import TRUNCATION_NOTE, Affine
 from workers.rasterize import RasterPage
+from workers.turn import find_turn, turned_clockwise, unturning
 
 ERROR_WORDS = ("error", "may not be correct")  # as the libraries say it
-NO_TURN = 0  # pages are read as the document shows them
 
 
 @dataclass(frozen=True, slots=True)
 class PagePackage:
     """One page ready to be read.
 
-    `image_to_page` takes a pixel of the image given to the model to a page point, `view_to_page` a pixel of
-    view 0; both are (a, b, c, d, e, f): (x, y) -> (ax+by+c, dx+ey+f).
+    `image_to_page` takes a pixel of the image given to the model to a point of the page as the document shows
+    it, `view_to_page` a pixel of view 0; both are (a, b, c, d, e, f): (x, y) -> (ax+by+c, dx+ey+f).
+    `turn_applied` degrees clockwise made the shown page upright. `letters` are marks that stand in lines.
     """
 
     prepared: PreparedPage
@@ -37,6 +38,7 @@ class PagePackage:
     how: str
     warnings: tuple[str, ...]
     repaired: bool
+    letters: int = 0
 
     @property
     def is_cut_short(self) -> bool:
@@ -55,24 +57,52 @@ class PagePackage:
 
 
 def prepare_page(raster: RasterPage, vision: ModelVision) -> PagePackage:
-    """Bring a page into the model's own sizes. The resolution is passed on only where it can be believed."""
-    prepared = prepare(raster.image, vision, raster.dpi_used if raster.dpi_known else None)
+    """Turn a page upright and bring it into the model's own sizes. The resolution is passed on only where it
+    can be believed.
+    """
+    blank = is_blank(raster.image)
+    turn, letters = 0, 0
+    if not blank.is_blank:
+        found = find_turn(raster.image)
+        turn, letters = found.degrees, found.letters
+    image = turned_clockwise(raster.image, turn)
+    prepared = prepare(image, vision, raster.dpi_used if raster.dpi_known else None)
+    image_to_page = compose(raster.image_to_page, unturning(*raster.image.size, turn))
     return PagePackage(
         prepared=prepared,
-        blank=is_blank(raster.image),
-        image_to_page=raster.image_to_page,
-        view_to_page=compose(raster.image_to_page, prepared.transform),
+        blank=blank,
+        image_to_page=image_to_page,
+        view_to_page=compose(image_to_page, prepared.transform),
         page_width_points=raster.page_width_points,
         page_height_points=raster.page_height_points,
         rotate_key=raster.rotate_key,
-        turn_applied=NO_TURN,
+        turn_applied=turn,
         dpi_asked=raster.dpi_asked,
         dpi_used=raster.dpi_used,
-        image_width=raster.image.width,
-        image_height=raster.image.height,
+        image_width=image.width,
+        image_height=image.height,
         how=raster.how,
         warnings=raster.warnings,
         repaired=raster.repaired,
+        letters=letters,
+    )
+
+
+def with_turned_view(package: PagePackage, prepared: PreparedPage, clockwise: int) -> PagePackage:
+    """The package of a page whose view 0 was turned by `clockwise` degrees and prepared again from there.
+
+    The turned view is then the image that the model was given.
+    """
+    height, width = package.prepared.views[0].shape[:2]
+    image_to_page = compose(package.view_to_page, unturning(width, height, clockwise))
+    return replace(
+        package,
+        prepared=prepared,
+        image_to_page=image_to_page,
+        view_to_page=compose(image_to_page, prepared.transform),
+        turn_applied=(package.turn_applied + clockwise) % 360,
+        image_width=prepared.source_width,
+        image_height=prepared.source_height,
     )
 
 

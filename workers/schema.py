@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class PageRow:
     ] = None
     turn_applied: Annotated[
         int | None,
-        Column(pa.int16(), "further clockwise turn before reading, degrees, found from the pixels"),
+        Column(pa.int16(), "further clockwise turn before reading, degrees; boxes are of the page before it"),
     ] = None
     dpi_asked: Annotated[int | None, Column(pa.int32(), "resolution the model asks for")] = None
     dpi_used: Annotated[
@@ -149,6 +149,13 @@ class PageRow:
     actor: Annotated[str | None, Column(TEXT, "worker that read the page")] = None
     source_hash: Annotated[str | None, Column(TEXT, "SHA-256 of the document's bytes")] = None
     finished_at: Annotated[datetime | None, Column(INSTANT, "when the row was completed, UTC")] = None
+
+    retry_changed_text: Annotated[
+        bool | None, Column(pa.bool_(), "whether the dense second pass read another text; null without one")
+    ] = None
+    loop_share: Annotated[
+        float | None, Column(pa.float64(), "share of the tokens that are one cycle, repeated up to the end")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

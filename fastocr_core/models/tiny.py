@@ -48,6 +48,7 @@ class TinyAdapter(ModelAdapter):
         self.text_window = None
         self.focal_layers = (1,)
         self.default_floor = 4
+        self.makes_sense = False
         generator = torch.Generator().manual_seed(_SEED)
         self.decoder = _seeded_decoder(generator)
         self._embedding = cast("nn.Embedding", self.decoder.embed_tokens)

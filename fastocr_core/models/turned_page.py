@@ -46,9 +46,10 @@ def turned_page(page: PreparedPage, degrees: int, vision: ModelVision) -> Prepar
     """
     if degrees % 360 == 0:
         return page
-    if len(page.views) != 1 or page.views[0].shape[2] != 3:
-        raise ValueError("only a page with one colour view can be turned after it was prepared")
-    return prepare(turned(Image.fromarray(page.views[0]), degrees), vision)
+    if len(page.views) != 1:
+        raise ValueError("only a page with one grey or one colour view can be turned after it was prepared")
+    view = page.views[0] if page.views[0].shape[2] == 3 else page.views[0][:, :, 0]
+    return prepare(turned(Image.fromarray(view), degrees), vision)
 
 
 def read_upright(engine: "Engine", image: Image.Image, prompt: str | None = None) -> TurnedReading:

@@ -162,7 +162,7 @@ def test_maps_compose_in_order() -> None:
     [
         ({}, PACKAGE, Outcome.OK, None, (), False),
         ({"finish_reason": "loop"}, PACKAGE, Outcome.FLAGGED, Reason.LOOP, ("loop",), True),
-        ({"finish_reason": "length"}, PACKAGE, Outcome.FLAGGED, Reason.TOKEN_LIMIT, ("token_limit",), True),
+        ({"finish_reason": "length"}, PACKAGE, Outcome.FLAGGED, Reason.TOKEN_LIMIT, ("truncated",), True),
         (
             {"finish_reason": "loop", "kept_share": 1.0},
             PACKAGE,
@@ -172,8 +172,8 @@ def test_maps_compose_in_order() -> None:
             False,
         ),
         ({"finish_reason": "error"}, PACKAGE, Outcome.FAILED, Reason.MODEL_ERROR, (), False),
-        ({"mean_logprob": -3.0}, PACKAGE, Outcome.FLAGGED, None, ("low_confidence",), True),
-        ({"min_logprob_window": -3.0}, PACKAGE, Outcome.FLAGGED, None, ("unsteady",), True),
+        ({"mean_logprob": -3.0}, PACKAGE, Outcome.FLAGGED, None, ("suspicious", "low_confidence"), True),
+        ({"min_logprob_window": -3.0}, PACKAGE, Outcome.FLAGGED, None, ("suspicious", "unsteady"), True),
         ({"text": " "}, PACKAGE, Outcome.FLAGGED, None, ("no_text",), True),
         (
             {"text": ""},
@@ -227,6 +227,17 @@ def test_a_second_pass_keeps_the_first_text() -> None:
     first = replace(TEXT, text="Hallo")
     row = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER, first_pass=first)
     assert (row.dense_retry, row.text_before_retry, row.text) == (True, "Hallo", "Hello")
+    assert row.retry_changed_text
+    assert row.decode_seconds == pytest.approx(2 * TEXT.decode_seconds)
+    same = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER, first_pass=TEXT)
+    once = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER)
+    assert (same.retry_changed_text, once.retry_changed_text, once.dense_retry) == (False, None, False)
+
+
+def test_a_page_that_took_too_long_is_a_failure_of_its_own() -> None:
+    late = replace(TEXT, finish_reason="error", error="TimeoutError: not finished within 2 s")
+    row = assemble(EXPECTED, PACKAGE, late, assess(late, PACKAGE), READER)
+    assert (row.outcome, row.reason, row.text) == ("failed", "model_timeout", None)
 
 
 def test_a_failed_reading_has_no_text_but_an_explanation() -> None:

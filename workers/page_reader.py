@@ -1,0 +1,124 @@
+"""Everything that is done to read one page: the first reading, another one turned where the model asks for it,
+and a dense one where the reading is not to be trusted.
+
+Both engines hold the same weights. The dense one is built when the first page needs it.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fastocr_core.config import DecodePolicy, EngineLimits
+from fastocr_core.output import PageText
+from workers.assess import Assessment, ReadingStandard, assess
+from workers.prepare import PagePackage, with_turned_view
+
+if TYPE_CHECKING:
+    from fastocr_core.engine import Engine
+    from fastocr_core.models.base import ModelAdapter
+
+DENSE_SLOTS = 2  # few pages are read twice, and every slot keeps room for a page
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A page that was read. `package` is the page as read: turned further if the model asked for it;
+    `first_pass` the sparse reading that a dense one replaced.
+    """
+
+    page_text: PageText
+    package: PagePackage
+    assessment: Assessment
+    first_pass: PageText | None = None
+
+
+class PageReader:
+    """Reads pages with one model for one run. Called from one asyncio loop."""
+
+    def __init__(
+        self,
+        model: "ModelAdapter",
+        policy: DecodePolicy,
+        max_batch: int,
+        limits: EngineLimits,
+        prompt: str | None = None,
+    ) -> None:
+        from fastocr_core import Engine
+
+        self.engine: Engine = Engine(model, policy=policy, max_batch=max_batch, limits=limits)
+        self.standard = standard_of(model, prompt)
+        self._model, self._limits, self._prompt = model, limits, prompt
+        self._dense: Engine | None = None
+        self._building = asyncio.Lock()
+
+    @property
+    def busy_seconds(self) -> float:
+        """Time that the engines have spent on pages; they take turns on one device."""
+        return self.engine.busy_seconds + (self._dense.busy_seconds if self._dense is not None else 0.0)
+
+    async def read(self, package: PagePackage) -> Reading:
+        """Read one page as often as it takes. Never raises for anything that a page can cause."""
+        package, page_text, remark = await self._read_upright(package)
+        verdict = assess(page_text, package, self.standard)
+        if remark:
+            verdict = replace(verdict, warnings=(*verdict.warnings, remark))
+        if not verdict.wants_dense_pass:
+            return Reading(page_text, package, verdict)
+        engine = await self._dense_engine()
+        dense = await engine.read_async(package.prepared, self._prompt)
+        if dense.finish_reason == "error":
+            failed = f"a dense second pass was tried and failed: {dense.error}"
+            return Reading(page_text, package, replace(verdict, warnings=(*verdict.warnings, failed)))
+        second = assess(dense, package, self.standard)
+        return Reading(dense, package, replace(second, warnings=verdict.warnings), first_pass=page_text)
+
+    async def _read_upright(self, package: PagePackage) -> tuple[PagePackage, PageText, str]:
+        """Read, and once more turned if the model says that the page is not upright.
+
+        Where it is not content with its own turn either, the first reading stands. Also what there is to remark.
+        """
+        first = await self.engine.read_async(package.prepared, self._prompt)
+        wanted = self._model.turn_wanted(first.tokens) if first.finish_reason == "stop" else 0
+        if not wanted:
+            return package, first, ""
+        try:
+            turned = await asyncio.to_thread(self._turned, package, wanted)
+        except ValueError as failure:
+            return package, first, f"the model finds the page turned by {wanted} degrees, but {failure}"
+        second = await self.engine.read_async(turned.prepared, self._prompt)
+        if second.finish_reason == "stop" and not self._model.turn_wanted(second.tokens):
+            return turned, second, ""
+        return package, first, f"the model asked for a turn of {wanted} degrees and was not content with it"
+
+    def _turned(self, package: PagePackage, counter_clockwise: int) -> PagePackage:
+        from fastocr_core.models.turned_page import turned_page
+
+        prepared = turned_page(package.prepared, counter_clockwise, self._model.vision)
+        return with_turned_view(package, prepared, -counter_clockwise % 360)
+
+    async def _dense_engine(self) -> "Engine":
+        from fastocr_core import Engine
+
+        async with self._building:
+            if self._dense is None:
+                policy = DecodePolicy.dense()
+                self._dense = await asyncio.to_thread(
+                    Engine, self._model, policy=policy, max_batch=DENSE_SLOTS, limits=self._limits
+                )
+            return self._dense
+
+    def close(self) -> None:
+        """Finish what was begun and end the engines' threads."""
+        self.engine.close()
+        if self._dense is not None:
+            self._dense.close()
+
+
+def standard_of(model: "ModelAdapter", prompt: str | None) -> ReadingStandard:
+    """What this model's readings are held to; with a prompt of one's own the text may be anything."""
+    return ReadingStandard(
+        low_mean_logprob=model.low_mean_logprob,
+        low_window_logprob=model.low_window_logprob,
+        makes_sense=model.makes_sense,
+        whole_page=prompt is None,
+    )
