@@ -6,6 +6,7 @@ never waits for the host. Import needs triton.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import triton
@@ -107,22 +108,16 @@ def split_attention(
     """
     slots, query_heads, head_dim = query.shape
     kv_heads, image_capacity = cached.image_keys.shape[1:3]
-    group, splits = query_heads // kv_heads, plan.splits
-
-    def room(*shape: int) -> Tensor:
-        return query.new_empty(shape, dtype=torch.float32)
-
-    parts = (
-        room(slots, query_heads, splits, head_dim),
-        room(slots, query_heads, splits),
-        room(slots, query_heads, splits),
-    )
-    output = torch.empty_like(query, memory_format=torch.contiguous_format)
-    normaliser = room(slots, query_heads)
-    kind = _KINDS[scores]
-    written = room(slots, kv_heads if kind == 2 else query_heads, image_capacity) if kind else normaliser
+    group, splits, kind = query_heads // kv_heads, plan.splits, _KINDS[scores]
     if kind == 2 and shift is None:
         raise ValueError("group scores need the heads' normalisers as shift")
+    room = partial(torch.empty, device=query.device, dtype=torch.float32)
+    per_split = (slots, query_heads, splits)
+    parts = (room((*per_split, head_dim)), room(per_split), room(per_split))
+    output = torch.empty_like(query, memory_format=torch.contiguous_format)
+    normaliser = room((slots, query_heads))
+    rows = kv_heads if kind == 2 else query_heads
+    written = room((slots, rows, image_capacity)) if kind else normaliser
     attend_split[(slots, kv_heads, splits)](
         query.contiguous(),
         *cached.tensors(),

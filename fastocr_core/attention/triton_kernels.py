@@ -70,13 +70,12 @@ def attend_split(
         begin, end = _share_of_split(tl.load(text_rows + slot), split - image_splits, splits - image_splits, BLOCK)
         scored_end, listed_end = begin, begin
     group, dim = tl.arange(0, GROUP_TILE), tl.arange(0, HEAD_TILE)
-    real, heads = group < GROUP, kv_row * GROUP + group  # rows of [slots, query_heads]
+    real, heads = group < GROUP, kv_row * GROUP + group  # heads: rows of [slots, query_heads]
     whole = real[:, None] & (dim[None, :] < HEAD_DIM)
     asked = tl.load(query + heads[:, None] * HEAD_DIM + dim[None, :], mask=whole, other=0.0)
     asked = asked.to(tl.float32) if WIDEN else asked
     top = tl.full((GROUP_TILE,), float("-inf"), tl.float32)
-    total = tl.zeros((GROUP_TILE,), tl.float32)
-    output = tl.zeros((GROUP_TILE, HEAD_TILE), tl.float32)
+    total, output = tl.zeros((GROUP_TILE,), tl.float32), tl.zeros((GROUP_TILE, HEAD_TILE), tl.float32)
     for start in range(begin, end, BLOCK):
         place = start + tl.arange(0, BLOCK)
         inside, listed = place < end, place < listed_end
