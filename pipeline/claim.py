@@ -42,13 +42,10 @@ def claim_target(store: ObjectStore, config: RunConfig) -> str:
     Raises `ConfigError` if it belongs to another configuration or to nobody we know, and `StorageError` if
     the storage cannot promise that a second writer is refused.
     """
-    if not store.exists(RUN_KEY):
+    is_new = not store.exists(RUN_KEY)
+    if is_new:
         _refuse_leftovers(store)
-        if not honours_put_if_absent(store):
-            raise StorageError(
-                f"The storage of {store.root} overwrites although it was told not to (put-if-absent), "
-                "so it cannot keep two writers apart; use another target."
-            )
+        _refuse_careless_storage(store, config)
         store.put_if_absent(RUN_KEY, json.dumps(_record(store, config), indent=2).encode())
     stored = read_claim(store)
     if stored["hash"] != config_hash(config):
@@ -57,6 +54,10 @@ def claim_target(store: ObjectStore, config: RunConfig) -> str:
             f"{store.root} was begun with another configuration (different: {keys}); "
             "use the same settings to carry on, or another target."
         )
+    if not is_new and not is_complete(store):
+        _refuse_careless_storage(
+            store, config
+        )  # the storage, or the promise, may be another than at the begin
     return str(stored["run_id"])
 
 
@@ -68,6 +69,17 @@ def read_claim(store: ObjectStore) -> Mapping[str, Any]:
 def is_complete(store: ObjectStore) -> bool:
     """Whether the run of this target has ended and its ledger added up."""
     return store.exists(SUCCESS_KEY)
+
+
+def _refuse_careless_storage(store: ObjectStore, config: RunConfig) -> None:
+    """Publication rests on puts that refuse to replace; raises `StorageError` where they do not."""
+    if config.storage.single_writer or honours_put_if_absent(store):
+        return
+    if not is_complete(store):  # whoever completed the run just now removed our probe with the work folder
+        raise StorageError(
+            f"The storage of {store.root} does not refuse a second writer (put-if-absent): use another target, or "
+            "--single-writer if you promise that only one program writes there."
+        )
 
 
 def _refuse_leftovers(store: ObjectStore) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.claim import is_complete, read_claim
@@ -82,15 +83,20 @@ def check_target(target: str, config: RunConfig, places: Places) -> Sequence[Fin
         refuse_nested(places.source, target)
     store = open_store(target, config.storage)
     existed = not isinstance(store, LocalStore) or Path(target).exists()
+    careful = replace(config.storage, single_writer=False)
     try:
-        refuses = honours_put_if_absent(store, PROBE_FOLDER)
+        refuses = honours_put_if_absent(open_store(target, careful), PROBE_FOLDER)
     except StorageError as error:
         return [Finding(Level.FAIL, "target", str(error), "check location, permissions and policy")]
     finally:
         _tidy(store, existed)
+    if not refuses and config.storage.single_writer:
+        mend = "let no other program write there, as --single-writer promises"
+        found = Finding(Level.WARN, "target", f"{target} does not refuse a second writer", mend)
+        return [found, *_owner(store, config)]
     if not refuses:
-        mend = "its storage cannot keep two writers apart (put-if-absent); use another one"
-        return [Finding(Level.FAIL, "target", f"{target} overwrites although it was told not to", mend)]
+        mend = "use one that honours put-if-absent, or --single-writer if only one program writes there"
+        return [Finding(Level.FAIL, "target", f"{target} does not refuse a second writer", mend)]
     return [
         Finding(Level.OK, "target", f"{target} can be written, and a second writer is refused"),
         *_owner(store, config),

@@ -20,21 +20,27 @@ from workers.storage import (
     StorageDenied,
     StorageError,
     StorageMissing,
+    StorageUnsupported,
     StoredObject,
 )
 
 NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EBADF)
 TEMPORARY_FOLDER = Path("_work") / "tmp"
 PLACE_ATTEMPTS = 5
+WITHOUT_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _ESCAPED_BYTE = re.compile(r"%([89A-F][0-9A-F])")
 
 
 class LocalStore(ObjectStore):
-    """Objects are the regular files below `root`; symbolic links to folders are not followed."""
+    """Objects are the regular files below `root`; symbolic links to folders are not followed.
 
-    def __init__(self, root: str) -> None:
+    `single_writer` is a promise for file systems without hard links: nobody else writes here.
+    """
+
+    def __init__(self, root: str, *, single_writer: bool = False) -> None:
         self._root = Path(os.path.abspath(root))
+        self._place_new = os.replace if single_writer else _link
         self.root = str(self._root)
 
     def uri(self, key: str) -> str:
@@ -86,7 +92,7 @@ class LocalStore(ObjectStore):
         if self._path(key).exists():
             return False
         try:
-            self._place(key, data, os.link)
+            self._place(key, data, self._place_new)
         except FileExistsError:
             return False
         return True
@@ -151,6 +157,18 @@ class LocalStore(ObjectStore):
             (self._root / TEMPORARY_FOLDER).mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise StorageError(f"{error.filename}: a file stands where a folder is needed.") from error
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give the file its name, or raise `FileExistsError`; what is there is never replaced."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno in WITHOUT_LINKS:
+            raise StorageUnsupported(
+                f"The file system of {path.parent} has no hard links, which keep two writers apart."
+            ) from error
+        raise
 
 
 def _write_durably(path: Path, data: bytes) -> None:

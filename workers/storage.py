@@ -27,7 +27,15 @@ class StorageMissing(StorageError):  # noqa: N818 - named for what happened
 
 
 class StorageDenied(StorageError):  # noqa: N818 - named for what happened
-    """The credentials do not allow it, or there are none."""
+    """The credentials are known but do not allow this."""
+
+
+class CredentialsRejected(StorageError):  # noqa: N818 - named for what happened
+    """There are no credentials, or the storage does not accept them: no object can be had, whichever it is."""
+
+
+class StorageUnsupported(StorageError):  # noqa: N818 - named for what happened
+    """The storage does not know this kind of request."""
 
 
 class StorageChanged(StorageError):  # noqa: N818 - named for what happened
@@ -48,6 +56,9 @@ class StorageSettings:
 
     `path_style` puts the bucket into the path (most own servers want it); None leaves the choice to boto3.
     `checksum_mode` `when_required` suits servers that do not know the newer checksums of the AWS SDKs.
+    `requester_pays` says that we pay for what we fetch from buckets that ask for it.
+    `single_writer` is a promise that only one program writes to the target; with it a storage will do that does not
+    refuse a second writer.
     """
 
     endpoint_url: str | None = None
@@ -59,6 +70,7 @@ class StorageSettings:
     max_attempts: int = 8
     connect_timeout_seconds: float = 10.0
     read_timeout_seconds: float = 60.0
+    single_writer: bool = False
 
     def __post_init__(self) -> None:
         if self.checksum_mode not in ("when_supported", "when_required"):
@@ -73,6 +85,8 @@ class StorageSettings:
                 raise ValueError(f"{name} must be more than 0, not {seconds}")
         if self.endpoint_url is not None and not self.endpoint_url.startswith(("http://", "https://")):
             raise ValueError("endpoint_url must start with http:// or https://")
+        if self.endpoint_url is not None and set(self.endpoint_url) & set("@?#"):
+            raise ValueError("endpoint_url must be an address and nothing more, least of all credentials")
         for name in ("region", "profile"):
             if getattr(self, name) == "":
                 raise ValueError(f"{name} must not be empty")
