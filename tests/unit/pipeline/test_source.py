@@ -18,7 +18,7 @@ from pipeline.source import (
     newcomers,
     refuse_nested,
 )
-from workers import object_store
+from workers import s3_client
 from workers.object_store import StorageMissing, StorageSettings, StoredObject
 
 FILES = ["a.pdf", "b.PDF", "b/c.pdf", "b/d/e.tif", "b/odd [1]*.pdf", "ü #+%41 .png"]
@@ -162,12 +162,9 @@ class _ListedBucket:
     def __init__(self, sizes: dict[str, int]) -> None:
         self._sizes = sizes
 
-    def get_paginator(self, name: str) -> "_ListedBucket":
-        return self
-
-    def paginate(self, Bucket: str, Prefix: str) -> list[dict[str, object]]:  # noqa: N803 - boto3's names
+    def list_objects_v2(self, Bucket: str, Prefix: str) -> dict[str, object]:  # noqa: N803 - boto3's names
         keys = [key for key in self._sizes if key.startswith(Prefix)]
-        return [{"Contents": [{"Key": key, "Size": self._sizes[key], "ETag": '"1"'} for key in keys]}]
+        return {"Contents": [{"Key": key, "Size": self._sizes[key], "ETag": '"1"'} for key in keys]}
 
     def head_object(self, Bucket: str, Key: str) -> dict[str, object]:  # noqa: N803
         if Key not in self._sizes:
@@ -185,17 +182,17 @@ def test_markers_of_folders_are_no_documents(monkeypatch: pytest.MonkeyPatch, sl
         "scans/old/b.pdf": 0,
         "scans/odd/": 3,
     }
-    monkeypatch.setattr(object_store, "_client", lambda settings: _ListedBucket(sizes))
+    monkeypatch.setattr(s3_client, "_client", lambda settings: _ListedBucket(sizes))
     found = [stored.key for stored in list_source(f"s3://bucket/scans{slash}", StorageSettings()).objects]
     assert found == ["a.pdf", "odd/", "old/b.pdf"]
-    monkeypatch.setattr(object_store, "_client", lambda settings: _ListedBucket({"scans": 0}))
+    monkeypatch.setattr(s3_client, "_client", lambda settings: _ListedBucket({"scans": 0}))
     found = [stored.key for stored in list_source("s3://bucket/scans", StorageSettings()).objects]
     assert found == ["scans"]
 
 
 def test_counts_are_heard_while_a_long_listing_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {f"scans/{number:05d}.pdf": 1 for number in range(2 * COUNT_EVERY + 7)}
-    monkeypatch.setattr(object_store, "_client", lambda settings: _ListedBucket(sizes))
+    monkeypatch.setattr(s3_client, "_client", lambda settings: _ListedBucket(sizes))
     heard: list[int] = []
     listing = list_source("s3://bucket/scans", StorageSettings(), heard.append)
     assert heard == [COUNT_EVERY, 2 * COUNT_EVERY]
