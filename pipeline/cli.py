@@ -56,6 +56,10 @@ Region = Annotated[str | None, typer.Option(help="S3 region.")]
 Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")]
 PathStyle = Annotated[bool | None, typer.Option(help="Put the bucket into the path of S3 addresses.")]
 ChecksumMode = Annotated[str | None, typer.Option(help="when_supported (default) or when_required.")]
+SingleWriter = Annotated[
+    bool | None,
+    typer.Option("--single-writer", help="Only one program writes there: allow storages that do not check."),
+]
 GpuHourPrice = Annotated[
     float | None,
     typer.Option("--gpu-hour-price", "--price-per-hour", help="Price of a GPU hour, for the costs."),
@@ -84,6 +88,7 @@ def run(
     profile: Profile = None,
     path_style: PathStyle = None,
     checksum_mode: ChecksumMode = None,
+    single_writer: SingleWriter = None,
     strict: Strict = False,
     debug: Debug = False,
 ) -> None:
@@ -101,6 +106,7 @@ def run(
         "skip_duplicates": skip_duplicates,
         "cluster.ray_address": ray_address,
         "cluster.gpu_hour_price": gpu_hour_price,
+        "storage.single_writer": single_writer,
         **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
     }
     _exit(debug, lambda: _run(flags, config, strict))
