@@ -14,6 +14,7 @@ from ray.data import DataContext, Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
 ROW_BYTES = 4
+ACTOR_STARTS_LOST = 3  # a machine may be taken back while a model loads; what always fails ends the run soon enough
 SHARD_NUMBERS = pa.schema([pa.field("shard_index", pa.int32(), nullable=False)])
 
 
@@ -47,4 +48,5 @@ def set_data_context() -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.max_errored_blocks = 0
+    context.max_consecutive_actor_init_deaths = ACTOR_STARTS_LOST
     logging.getLogger("ray.data").setLevel(logging.ERROR)
