@@ -4,7 +4,8 @@ A method that skips rows and one that evicts them look alike in one number and d
 saves reads only, eviction saves memory too.
 """
 
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastocr_core.decoding.base import Policy
@@ -14,11 +15,12 @@ from fastocr_core.output import PageText
 
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
-    """Means over the pages of a run that were read, each weighted by its steps past the warm-up.
+    """The mean page of a run, of the pages that were read, in a step past the warm-up.
 
-    `kept_tokens_per_layer` are image tokens seen in such a step, averaged over layers and KV heads;
-    `image_tokens` those of the page. Bytes are of image keys and values over all layers:
-    `kv_bytes_read_per_step` for one page in one step, `kv_bytes_resident` what the method must hold,
+    `image_tokens` is the mean over the pages, the same for all policies; the shares are of all image rows of
+    all such steps. Tokens and bytes are these shares of the mean page: `kept_tokens_per_layer` image tokens
+    seen in a step, averaged over layers and KV heads; `kv_bytes_read_per_step` image keys and values of all
+    layers read for one page in one step, `kv_bytes_resident` those that the method must hold,
     `kv_bytes_full` all of them. `extra_bytes` are scores and indices of one page.
     """
 
@@ -50,20 +52,23 @@ def budget_report(
         steps = [1] * len(pages)
     row = token_bytes(shape, element_bytes)
 
-    def mean(values: Iterable[float]) -> float:
-        return sum(value * weight for value, weight in zip(values, steps, strict=True)) / sum(steps)
+    image_tokens = statistics.fmean(page.image_tokens for page in pages)
+    rows = [page.image_tokens * count for page, count in zip(pages, steps, strict=True)]
 
-    image_tokens = mean(page.image_tokens for page in pages)
-    kept = mean(page.image_kv_read_share * page.image_tokens for page in pages)
-    held = mean(page.kv_resident_share * page.image_tokens for page in pages)
+    def share(of_pages: Sequence[float]) -> float:
+        return sum(each * weight for each, weight in zip(of_pages, rows, strict=True)) / sum(rows)
+
+    read = share([page.image_kv_read_share for page in pages])
+    resident = share([page.kv_resident_share for page in pages])
+    extra = statistics.fmean(policy.extra_bytes(page.image_tokens) for page in pages)
     return BudgetReport(
         pages=len(pages),
         image_tokens=image_tokens,
-        kept_tokens_per_layer=kept,
-        kv_bytes_read_per_step=row * kept,
-        kv_bytes_resident=row * held,
+        kept_tokens_per_layer=image_tokens * read,
+        kv_bytes_read_per_step=row * image_tokens * read,
+        kv_bytes_resident=row * image_tokens * resident,
         kv_bytes_full=row * image_tokens,
-        extra_bytes=shape.kv_heads * mean(policy.extra_bytes(page.image_tokens) for page in pages),
-        image_kv_read_share=kept / image_tokens,
-        kv_resident_share=held / image_tokens,
+        extra_bytes=shape.kv_heads * extra,
+        image_kv_read_share=read,
+        kv_resident_share=resident,
     )
