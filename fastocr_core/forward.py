@@ -112,6 +112,7 @@ class DecoderForward:
             position_ids=positions[0] if len(positions) == 1 else positions,
             use_cache=True,
             **{self._cache_argument: self._cache},
+            **(self._cache.step_keywords() if self._cache_argument == "past_key_values" else {}),
         )
         hidden: Tensor = output.last_hidden_state
         return hidden

@@ -173,6 +173,10 @@ class SlotCache(Cache):  # type: ignore[misc]
         self._write_rows = (self._first_rows + written).flatten()  # [slots * kv_heads]
         self._prefill, self._step = None, step
 
+    def step_keywords(self) -> dict[str, object]:
+        """The running step as keyword arguments, which a decoder hands down to its attention function."""
+        return {STEP_KEY: self._step}
+
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
@@ -180,9 +184,11 @@ class SlotCache(Cache):  # type: ignore[misc]
 
         Returns, for a piece of a prompt, all entries of the page so far in prompt order; for a step, what was
         given. `kwargs["kwargs"]` is the live dict of the attention module; what is put there arrives at the
-        attention function, which is how it learns about the step.
+        attention function, which is how it learns about the step. Before transformers 5.24 there is no such
+        dict: the caller of the decoder passes `step_keywords` along.
         """
-        kwargs["kwargs"][STEP_KEY] = self._step
+        if "kwargs" in kwargs:
+            kwargs["kwargs"][STEP_KEY] = self._step
         layer = self.slot_layers[layer_idx]
         if self._prefill is not None:
             keys = self._store_prompt(layer.image_keys, layer.text_keys, key_states)
