@@ -1,6 +1,7 @@
 """What describes a cluster fits Ray's own schema, KubeRay's fields and the settings that runs are given."""
 
 import copy
+import json
 import logging
 import shlex
 import tomllib
@@ -209,3 +210,45 @@ def _resolved(file: Path) -> RunConfig:
 @pytest.fixture(autouse=True)
 def _quiet_autoscaler(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, logger="ray.autoscaler")
+
+
+@pytest.mark.parametrize("name", ["head", "rasterize", "ocr"])
+def test_ec2_knows_every_word_of_the_node_types(cluster_file: dict[str, Any], name: str) -> None:
+    from botocore.session import get_session
+    from botocore.validate import ParamValidator
+
+    wanted = {**cluster_file["available_node_types"][name]["node_config"], "MinCount": 1, "MaxCount": 1}
+    shape = get_session().get_service_model("ec2").operation_model("RunInstances").input_shape
+    report = ParamValidator().validate(wanted, shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+def test_the_head_may_start_the_workers_and_hand_them_their_role(
+    repository: Path, cluster_file: dict[str, Any]
+) -> None:
+    types = cluster_file["available_node_types"]
+    profiles = {name: node["node_config"]["IamInstanceProfile"]["Name"] for name, node in types.items()}
+    assert profiles == {"head": "fastocr-head", "rasterize": "fastocr-worker", "ocr": "fastocr-worker"}
+    allowed = _allowed(repository / "infra/aws/head-policy.json")
+    assert allowed["iam:PassRole"]["Resource"].endswith(f"role/{profiles['ocr']}")
+    assert "ec2:RunInstances" in allowed
+    ending = allowed["ec2:TerminateInstances"]["Condition"]["StringEquals"]
+    assert ending == {"aws:ResourceTag/ray-cluster-name": cluster_file["cluster_name"]}
+
+
+def test_the_storage_policy_can_write_the_target_and_not_the_source(repository: Path) -> None:
+    allowed = _allowed(repository / "infra/aws/iam-policy.json")
+    for action in ("s3:PutObject", "s3:DeleteObject"):
+        assert allowed[action]["Resource"] == ["arn:aws:s3:::texts/*"]
+    assert "s3:ListBucket" in allowed
+
+
+def _allowed(file: Path) -> dict[str, dict[str, Any]]:
+    """The last statement that allows each action."""
+    statements = json.loads(file.read_text(encoding="utf-8"))["Statement"]
+    found = {}
+    for statement in statements:
+        assert statement["Effect"] == "Allow"
+        actions = statement["Action"]
+        found.update(dict.fromkeys([actions] if isinstance(actions, str) else actions, statement))
+    return found

@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -188,3 +191,33 @@ def test_settings_of_the_job_command_are_none_of_ours(repository: Path) -> None:
     """The program refuses unknown variables with its prefix, so the wrapper must not use that prefix."""
     script = (repository / "infra/fastocr-job.sh").read_text(encoding="utf-8")
     assert not re.findall(r"\$\{?FASTOCR_\w+", script)
+
+
+@pytest.mark.slow
+def test_what_is_copied_is_enough_to_build_the_wheel(
+    repository: Path, tmp_path: Path, stages: Mapping[str, Stage]
+) -> None:
+    ignored = _ignored(repository)
+    source = tmp_path / "source"
+    for copy in stages["wheel"].rest("COPY"):
+        *names, _ = copy.split()
+        for name in names:
+            for file in [repository / name, *(repository / name).rglob("*")]:
+                place = file.relative_to(repository)
+                if file.is_file() and not ignored(str(place)):
+                    (source / place).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, source / place)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+    subprocess.run([*command, str(source)], check=True, capture_output=True, text=True)
+    (wheel,) = tmp_path.glob("fastocr_batch-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    for needed in (
+        "pipeline/cli.py",
+        "pipeline/report.css",
+        "infra/kuberay/rayjob.yaml",
+        "infra/examples/cluster.toml",
+        "fastocr_core/models/mini/weights/model.safetensors",
+    ):
+        assert needed in names
+    assert not [name for name in names if name.startswith(("tests/", "infra/examples/archive/"))]
