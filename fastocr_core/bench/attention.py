@@ -126,7 +126,7 @@ def _fastest(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
 def print_table(rows: Sequence[Measured]) -> None:
     """One line per shape, size and dtype."""
     print(
-        "shape          dtype  image tokens  batch  SDPA gqa ms  grouped ms  gather ms  grouped  gather  GB/s"
+        "shape          dtype  image tokens  batch  SDPA gqa ms  grouped ms  gather ms  SDPA/grouped  dense/gather  GB/s"
     )
     for row in rows:
         print(
