@@ -96,7 +96,7 @@ class AttentionBackend(abc.ABC):
 
     name: str
 
-    def cache_replaced(self) -> None:
+    def cache_replaced(self) -> None:  # noqa: B027 - most backends derive nothing
         """The next call is over another slot cache: forget what was derived from the old one."""
 
     @abc.abstractmethod

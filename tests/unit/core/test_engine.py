@@ -204,7 +204,7 @@ def test_pictures_go_through_the_models_own_view() -> None:
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="mini, tiny"):
         load("huge")
-    with pytest.raises(ValueError, match="known: gather, .*masked"):
+    with pytest.raises(ValueError, match=r"known: gather, .*masked"):
         Engine(RandomAdapter(), backend="magic")
     with pytest.raises(ValueError, match="revision"):
         load("tiny", revision="other", device="cpu")
