@@ -104,7 +104,13 @@ def test_in_a_browser_the_slider_moves_text_and_gaze(traces: list[FixationTrace]
     seen = []
     for step in (0, 12):
         address = f"{file.as_uri()}#step={step}&boxes=1"
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+        command = [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path}/profile",
+        ]
         done = subprocess.run([*command, "--dump-dom", address], capture_output=True, text=True, timeout=120)
         body = done.stdout
         assert "<title>Fixation: &lt;/script&gt;" in body, done.stderr[-2000:]
