@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.eval_commands import eval_commands
+
 if TYPE_CHECKING:
     from pipeline.config import Resolved
     from workers.storage import StorageSettings
@@ -26,6 +28,7 @@ application = typer.Typer(
 )
 config_commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True, rich_markup_mode=None)
 application.add_typer(config_commands, name="config")
+application.add_typer(eval_commands, name="eval")
 
 Source = Annotated[
     str, typer.Argument(help="File, directory, glob, s3://bucket/prefix, or a list (.txt, .csv, .parquet).")

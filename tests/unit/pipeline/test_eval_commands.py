@@ -1,0 +1,87 @@
+"""The commands of `fastocr eval`, from the command line to the files they write."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fastocr_core.confidence import CONFIDENCE_FILE, thresholds
+from pipeline.cli import application
+
+
+def _run(line: str, *more: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(application, ["eval", *shlex.split(line), *more])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_reader_prints_a_table() -> None:
+    code, printed, said = _run(
+        "reader --model tiny --decode dense --others nobody, --sets columns --pages 1 --max-output-tokens 8"
+    )
+    assert code == 1
+    assert said.endswith("unknown reader 'nobody'; known: tesseract, rapidocr\n")
+    code, printed, _ = _run(
+        "reader --model tiny --decode dense,fastocr --others '' --sets columns --pages 1 --max-output-tokens 8"
+    )
+    assert code == 0
+    assert "| tiny dense |" in printed
+    assert "| tiny fastocr 5% |" in printed
+    assert "| columns | 1 |" in printed
+
+
+def test_fixation_writes_table_figure_and_json(tmp_path: Path) -> None:
+    code, printed, _ = _run(
+        "fixation --model tiny --kept-shares 0.1 --groups choice --warmups 2 --focal-layers 0+1 --focal-counts 1 "
+        "--pages 1 --forced-pages 1 --forced-steps 24 --max-output-tokens 24 -o",
+        str(tmp_path / "fixation"),
+    )
+    assert code == 0
+    assert "fixation.md" in printed
+    report = json.loads((tmp_path / "fixation.json").read_text())
+    assert [row["label"] for row in report["rows"]] == [
+        "dense", "fastocr", "fastocr, w = 2", "fastocr, focal layers 0, 1", "fastocr, 1 focal layers by page",
+    ]  # fmt: skip
+    assert "fastocr, w = 2" in (tmp_path / "fixation.md").read_text()
+    assert (tmp_path / "fixation.png").stat().st_size > 10_000
+
+
+def test_confidence_of_a_model_without_a_folder_is_not_stored(tmp_path: Path) -> None:
+    line = "confidence --model tiny --sets clean --pages 1 --pages-by-script 1 --max-output-tokens 8"
+    code, _, said = _run(f"{line} --store")
+    assert code == 1
+    assert "no folder where thresholds could be stored" in said
+    code, printed, _ = _run(line)
+    assert code == 0
+    assert "| clean | 1 | 0 | 0 |" in printed
+    assert "| upside down | 1 | 0 | 0 |" in printed
+
+
+@pytest.mark.parametrize(
+    "wrong", ["reader --sets nonsense", "reader --model nonsense --pages 1", "fixation --pages 0"]
+)
+def test_what_is_asked_for_wrongly_is_said_in_one_sentence(wrong: str) -> None:
+    code, printed, said = _run(wrong)
+    assert (code, printed) == (1, "")
+    assert said.startswith("fastocr: ")
+    assert len(said.splitlines()) == 1
+
+
+def test_thresholds_that_are_stored_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study with pages that count as read, on a copy of the weights."""
+
+    from fastocr_core.evaluation import confidence
+    from fastocr_core.models.revisions import mini_folder
+
+    folder = tmp_path / "weights"
+    shutil.copytree(mini_folder(), folder)
+    monkeypatch.setattr(confidence, "READ_CER", 2.0)  # every page counts as read
+    code, _, said = _run(
+        "confidence --sets layouts --pages 1 --pages-by-script 0 --max-output-tokens 20 --store --model",
+        str(folder),
+    )
+    assert code == 0, said
+    assert (folder / CONFIDENCE_FILE).is_file()
+    assert thresholds(str(folder)).measured
