@@ -13,7 +13,7 @@ from pipeline import listing
 from pipeline.listing import FrozenListing, find_listing, freeze_listing, listed_batches
 from pipeline.progress import Observer
 from pipeline.source import list_source
-from pipeline.survey import Start, in_order, in_this_process, survey_listing
+from pipeline.survey import Findings, Start, in_order, in_this_process, survey_listing
 from tests.support.made_archive import make_pdf
 from workers.layout import LISTING_KEY, survey_batch_key
 from workers.object_store import LocalStore, StorageDamaged, StorageSettings, StoredObject
@@ -53,9 +53,18 @@ def _start(store: LocalStore, frozen: FrozenListing) -> Start:
     )
 
 
-def _pages(store: LocalStore, frozen: FrozenListing, batches: int | None = None) -> list[tuple[str, int]]:
-    """Location and number of every page found; only so many batches are waited for."""
-    with closing(survey_listing(store, frozen, _start(store, frozen), 2, Observer())) as found:
+def _pages(
+    store: LocalStore, frozen: FrozenListing, batches: int | None = None, opened: list[int] | None = None
+) -> list[tuple[str, int]]:
+    """Location and number of every page found; only so many batches are waited for. Notes what is opened."""
+    start = _start(store, frozen)
+
+    def noted(batch: Batch) -> Findings:
+        if opened is not None:
+            opened.append(batch.batch_index)
+        return start(batch)
+
+    with closing(survey_listing(store, frozen, noted, 2, Observer())) as found:
         rows = [row for batch in islice(found, batches) for row in batch.pages.to_pylist()]
     return [(row["source_uri"], row["page_index"]) for row in rows]
 
@@ -75,7 +84,9 @@ def test_a_stopped_survey_opens_only_what_is_missing(
         (archive / name).unlink()  # whoever opened them again would find nothing
     again = find_listing(store)
     assert again == frozen
-    assert _pages(store, again) == expected
+    opened: list[int] = []
+    assert _pages(store, again, opened=opened) == expected
+    assert opened == [2, 3]
     assert first == expected[: len(first)]
 
 
