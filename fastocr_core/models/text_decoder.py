@@ -1,6 +1,4 @@
-"""What adapters read off a published text decoder: its shape, where its output ends, and the focal layers of
-a model that nobody has profiled yet.
-"""
+"""What adapters read off a published text decoder: its shape, and where its output ends."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,12 +52,3 @@ def stop_ids(
     if not found:
         raise ValueError(f"nothing in {folder} says which token ends an output")
     return frozenset(map(int, found))
-
-
-def unprofiled_focal_layers(layers: int) -> tuple[int, ...]:
-    """Focal layers for a decoder without a profile: one in seven, evenly spread. A guess, not a measurement.
-
-    28 layers: 3, 10, 17, 24. `python -m fastocr_core.profile` finds better ones.
-    """
-    count = max(1, round(layers / 7))
-    return tuple((2 * index + 1) * layers // (2 * count) for index in range(count))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import UnlimitedOcrConfig, UnlimitedOcrForConditionalGeneration
 
 from fastocr_core.decoding.base import ImageGrid
+from fastocr_core.decoding.focal import default_focal_layers
 from fastocr_core.models.base import (
     DecoderShape,
     ImageEncoding,
@@ -38,7 +39,6 @@ END_MARK = "<｜end▁of▁sentence｜>"
 # Of the published vocabulary; a checkpoint whose embedding has its size must have these.
 _PUBLISHED_VOCABULARY = 129_280
 _PUBLISHED_IDS = {IMAGE_MARK: 128_815, "<td>": 128_821, "</td>": 128_822, END_MARK: 1}
-_FOCAL_COUNT = 2
 
 
 class DeepSeekOcrAdapter(ModelAdapter):
@@ -76,7 +76,7 @@ class DeepSeekOcrAdapter(ModelAdapter):
         # The context holds image, prompt and output together.
         taken = vision.max_image_tokens + self.max_prompt_tokens
         self.max_output_tokens = max(1, text.max_position_embeddings - taken)
-        self.focal_layers = _middle_layers(text.num_hidden_layers)
+        self.focal_layers = default_focal_layers(text.num_hidden_layers)
         self.tower = PageTower(model.model)
         self.decoder: nn.Module = model.model.language_model
         self._tokenizer, self._dtype = tokenizer, dtype
@@ -228,8 +228,3 @@ def set_dtype(model: nn.Module, dtype: torch.dtype) -> None:
     for name, parameter in model.named_parameters():
         is_router = name.endswith("mlp.gate.weight")
         parameter.data = parameter.data.to(torch.float32 if is_router else dtype)
-
-
-def _middle_layers(layers: int) -> tuple[int, ...]:
-    """Where to look until a profile was measured: two layers, at a third and two thirds of the stack."""
-    return tuple(sorted({(number + 1) * layers // (_FOCAL_COUNT + 1) for number in range(_FOCAL_COUNT)}))

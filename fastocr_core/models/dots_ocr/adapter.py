@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from fastocr_core.decoding.focal import default_focal_layers
 from fastocr_core.models.base import Block, ImageEncoding, ModelAdapter, ParsedText, PromptLayout
 from fastocr_core.models.dots_ocr import prompts
 from fastocr_core.models.dots_ocr.cells import Box, cell_markdown, markdown_of, parse_cells
 from fastocr_core.models.dots_ocr.tower import DotsTower, TowerShape, patches_of
 from fastocr_core.models.image_statistics import ImageStatistics
-from fastocr_core.models.text_decoder import decoder_shape, unprofiled_focal_layers
+from fastocr_core.models.text_decoder import decoder_shape
 from fastocr_core.models.tokenizer import Tokenizer
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 
@@ -54,7 +55,7 @@ class DotsOcrAdapter(ModelAdapter):
         self.default_prompt = prompts.LAYOUT_ALL
         # Half of a small context is left to the prompt.
         self.max_output_tokens = min(MAX_OUTPUT_TOKENS, config.max_position_embeddings // 2)
-        self.focal_layers = unprofiled_focal_layers(self.shape.layers)
+        self.focal_layers = default_focal_layers(self.shape.layers)
         self.model, self.tokenizer, self._statistics = model, tokenizer, statistics
         self.decoder = cast("nn.Module", model.causal.model)
         self._before = tuple(map(tokenizer.id_of, (prompts.USER, prompts.IMAGE)))

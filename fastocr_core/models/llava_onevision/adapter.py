@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from transformers import LlavaOnevisionConfig, LlavaOnevisionForConditionalGeneration
 
 from fastocr_core.decoding.base import ImageGrid
+from fastocr_core.decoding.focal import default_focal_layers
 from fastocr_core.models.attention_received import attention_received
 from fastocr_core.models.base import Block, ImageEncoding, ModelAdapter, ParsedText, PromptLayout
 from fastocr_core.models.chat_prompt import ChatPrompt, chat_prompt
 from fastocr_core.models.checkpoint import Checkpoint, fill, open_checkpoint, require_config, weightless
 from fastocr_core.models.image_statistics import ImageStatistics, image_statistics
 from fastocr_core.models.llava_onevision.packing import newline_tokens, packed
-from fastocr_core.models.text_decoder import decoder_shape, stop_ids, unprofiled_focal_layers
+from fastocr_core.models.text_decoder import decoder_shape, stop_ids
 from fastocr_core.models.tokenizer import Tokenizer
 from fastocr_core.models.weight_type import refuse_quantised, stored_type
 from fastocr_core.vision.llava_view import canvases_of, plan_canvas, vision_llava
@@ -62,7 +63,7 @@ class LlavaAdapter(ModelAdapter):
         self.default_prompt = DEFAULT_PROMPT
         # Half of a small context is left to the prompt.
         self.max_output_tokens = min(MAX_OUTPUT_TOKENS, config.text_config.max_position_embeddings // 2)
-        self.focal_layers = unprofiled_focal_layers(self.shape.layers)
+        self.focal_layers = default_focal_layers(self.shape.layers)
         self.model, self.tokenizer = parts.model, parts.tokenizer
         self._chat, self._statistics = parts.chat, parts.statistics
         self._image_id = int(config.image_token_id)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
+from fastocr_core.decoding.focal import default_focal_layers
 from fastocr_core.models.base import Block, ImageEncoding, ModelAdapter, ParsedText, PromptLayout
 from fastocr_core.models.chat_prompt import ChatPrompt, chat_prompt
 from fastocr_core.models.checkpoint import fill, open_checkpoint, require_config, weightless
@@ -24,7 +25,7 @@ from fastocr_core.models.image_statistics import (
 from fastocr_core.models.qwen2_5_vl.pixels import patches_of
 from fastocr_core.models.qwen2_5_vl.positions import prompt_positions
 from fastocr_core.models.qwen2_5_vl.tower_scores import last_full_block, scores_and_keys
-from fastocr_core.models.text_decoder import decoder_shape, stop_ids, unprofiled_focal_layers
+from fastocr_core.models.text_decoder import decoder_shape, stop_ids
 from fastocr_core.models.tokenizer import Tokenizer
 from fastocr_core.models.weight_type import refuse_quantised, stored_type
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
@@ -69,7 +70,7 @@ class QwenAdapter(ModelAdapter):
         self.default_prompt = prompt
         # Half of a small context is left to the prompt.
         self.max_output_tokens = min(max_output_tokens, config.text_config.max_position_embeddings // 2)
-        self.focal_layers = unprofiled_focal_layers(self.shape.layers)
+        self.focal_layers = default_focal_layers(self.shape.layers)
         self.model, self._chat = parts.model, parts.chat
         self.tokenizer, self._statistics = parts.tokenizer, parts.statistics
         self._image_id = int(config.image_token_id)

@@ -12,9 +12,10 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
 )
 
+from fastocr_core.decoding.focal import default_focal_layers
 from fastocr_core.models.base import DecoderShape
 from fastocr_core.models.checkpoint import weightless
-from fastocr_core.models.text_decoder import decoder_shape, unprofiled_focal_layers
+from fastocr_core.models.text_decoder import decoder_shape
 from tests.support.published_models import llava_config, qwen_config
 
 QWEN_TOWER = {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16}
@@ -93,9 +94,9 @@ def test_published_sizes(config: Any, parameters: int, tensors: int, shape: Deco
 
 
 def test_focal_layers_without_a_profile() -> None:
-    assert unprofiled_focal_layers(28) == (3, 10, 17, 24)
-    assert unprofiled_focal_layers(36) == (3, 10, 18, 25, 32)
+    assert default_focal_layers(28) == (3, 10, 17, 24)
+    assert default_focal_layers(36) == (3, 10, 18, 25, 32)
     for layers in range(1, 60):
-        chosen = unprofiled_focal_layers(layers)
+        chosen = default_focal_layers(layers)
         assert sorted(set(chosen)) == list(chosen)
         assert 0 <= chosen[0] <= chosen[-1] < layers
