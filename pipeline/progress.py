@@ -10,6 +10,7 @@ from collections import deque
 from typing import TextIO
 
 from pipeline.pace import Pace, devices
+from pipeline.plain_line import plain_line
 from workers.recognize import ShardDone
 
 TERMINAL_SECONDS = 1.0
@@ -52,7 +53,7 @@ class Observer:
         """One remark on a line of its own."""
         with self._lock:
             self._break()
-            print(text, file=self._stream, flush=True)
+            print(plain_line(text), file=self._stream, flush=True)
 
     def listing(self, objects: int) -> None:
         """So many objects of the source are listed, and more are to come."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.s3_server import S3Server
+from workers import s3_client
 from workers.object_store import (
     CredentialsRejected,
     StorageSettings,
@@ -78,12 +79,10 @@ def vendor(tmp_path: Path) -> Vendor:
 
 
 @pytest.fixture
-def settings(s3_settings: StorageSettings, tmp_path: Path) -> StorageSettings:
-    """A client of its own for each test."""
-    seconds = 10 + hash(str(tmp_path)) % 1000 / 1000
-    return dataclasses.replace(
-        s3_settings, profile="archive", max_attempts=2, connect_timeout_seconds=seconds
-    )
+def settings(s3_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch) -> StorageSettings:
+    """For a client made in this test."""
+    monkeypatch.setattr(s3_client, "_clients", {})
+    return dataclasses.replace(s3_settings, profile="archive", max_attempts=2)
 
 
 def test_credentials_that_expire_by_the_clock_are_asked_for_again(

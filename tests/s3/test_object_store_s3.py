@@ -11,9 +11,9 @@ import pytest
 from pipeline.source import list_source
 from pipeline.stored import read_table
 from workers.object_store import (
+    CredentialsRejected,
     StorageChanged,
     StorageDamaged,
-    StorageDenied,
     StorageMissing,
     StorageSettings,
     StorageUnreachable,
@@ -123,7 +123,7 @@ def test_errors_say_what_is_wrong(
         list(open_store("s3://no-such-bucket-here", s3_settings).list())
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     other = dataclasses.replace(s3_settings, read_timeout_seconds=59.0)  # a client of its own
-    with pytest.raises(StorageDenied, match="denied"):
+    with pytest.raises(CredentialsRejected, match="secret key does not fit"):
         open_store(s3_bucket, other).get("nothing")
     nobody = StorageSettings(
         endpoint_url="http://127.0.0.1:9", region="us-east-1", max_attempts=1, connect_timeout_seconds=1.0
