@@ -39,8 +39,10 @@ check: $(VENV)/.dev ## formatting, lint, types and import borders
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-soak: $(VENV)/.dev ## the kill test, ten times with other seeds
-	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest tests/ray/test_kills.py -q || exit 1; done
+soak: $(VENV)/.dev ## hours of bad luck: 2,000 damaged files, 20 passes over ten files, 20 kills
+	$(BIN)/python -m tests.soak.mutants --mutants 2000
+	$(BIN)/python -m tests.soak.passes --passes 20
+	$(BIN)/python -m tests.soak.kills --kills 20
 
 bench: $(BIN)/fastocr ## speed of decoding, as ratios in one run
 	$(BIN)/python -m fastocr_core.bench.decode

@@ -5,6 +5,9 @@ Exit codes: 0 done and nothing failed; 3 done, but pages failed or documents are
 itself failed; 2 it was asked for wrongly.
 """
 
+import contextlib
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -269,8 +272,20 @@ def config_show(config: ConfigFile = None, debug: Debug = False) -> None:
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    application()
+    """Entry point of the console script.
+
+    Where Ray was at work the process ends as soon as all is said: native threads that Ray leaves behind have been
+    seen to abort the teardown of the interpreter after a complete run, and the exit code with it.
+    """
+    try:
+        application()
+    except SystemExit as end:
+        if "ray" not in sys.modules or not isinstance(end.code, int):
+            raise
+        with contextlib.suppress(OSError):  # whoever read our output may have gone
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(end.code)
 
 
 def _exit(debug: bool, command: Any) -> None:
@@ -283,9 +298,16 @@ def _exit(debug: bool, command: Any) -> None:
     except Exception as error:
         if debug:
             raise
-        typer.echo(_sentence(error), err=True)
+        _say(_sentence(error), err=True)
         raise typer.Exit(_code_for(error)) from None
     raise typer.Exit(code)
+
+
+def _say(line: str, *, err: bool = False) -> None:
+    """One line, whatever is in it: names and texts of documents come from strangers."""
+    from pipeline.plain_line import plain_line
+
+    typer.echo(plain_line(line), err=err)
 
 
 def _code_for(error: Exception) -> int:
@@ -357,11 +379,11 @@ def _run(flags: dict[str, Any], file: Path | None, strict: bool) -> int:
         observer.close()
     summary = summarise(open_store(configuration.target, configuration.storage))
     for line in summary_lines(summary, observer, configuration.cluster.gpu_hour_price):
-        typer.echo(line)
+        _say(line)
     if summary.first_lines:
         typer.echo("\nfirst lines read")
         for line in first_lines(summary):
-            typer.echo(line)
+            _say(line)
     return summary.exit_code(strict=strict)
 
 
@@ -380,7 +402,7 @@ def _plan(
     try:
         resolved = resolve(flags, file, defaults={"target": "-"})
         for line in plan_source(resolved, pages_per_second, gpus, output, observer):
-            typer.echo(line)
+            _say(line)
     finally:
         observer.close()
     return 0
@@ -392,7 +414,7 @@ def _status(target: str, storage: "StorageSettings") -> int:
     from workers.object_store import open_store
 
     for line in status_lines(inspect_target(open_store(normalised_location(target), storage))):
-        typer.echo(line)
+        _say(line)
     return 0
 
 
@@ -433,7 +455,7 @@ def _doctor(flags: dict[str, Any], file: Path | None, *, with_ray: bool, with_mo
     findings = []
     for finding in examine(resolved.config, Places(**given), with_ray=with_ray, with_model=with_model):
         findings.append(finding)
-        typer.echo(finding_line(finding))
+        _say(finding_line(finding))
     return exit_code(findings)
 
 

@@ -16,7 +16,10 @@ import pyarrow.parquet as pq
 
 OCR_ACTOR = b"RecognizeShards"
 RASTER_CHILD = b"workers.raster_child"
-FAIR_SHARE = {"RAY_worker_niceness": "0"}  # Ray's 15 starves the workers on a machine that is busy otherwise
+FAIR_SHARE = {
+    "RAY_worker_niceness": "0",  # Ray's 15 starves the workers on a machine that is busy otherwise
+    "PYTHONFAULTHANDLER": "1",  # an abort says where it came from
+}
 SMALL_CLUSTER = """
 [cluster]
 local_cpus = {cpus}
