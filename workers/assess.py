@@ -5,6 +5,7 @@ Pure judgement over what the reader reports; a second, dense pass is asked for h
 
 from dataclasses import dataclass
 
+from fastocr_core.confidence import GUESSED, Thresholds
 from fastocr_core.output import PageText
 from workers.ink_check import check_ink
 from workers.outcomes import Outcome, Reason
@@ -17,13 +18,11 @@ TIME_LIMIT_ERROR = f"{TimeoutError.__name__}:"
 
 @dataclass(frozen=True, slots=True)
 class ReadingStandard:
-    """What the readings of a model are held to. The two limits are natural logarithms and come with the model;
-    `makes_sense` is False for a toy, whose text is not judged at all, `whole_page` where all text of the page
-    was asked for.
+    """What the readings of a model are held to. The thresholds of confidence come with the model; `makes_sense` is
+    False for a toy, whose text is not judged at all, `whole_page` where all text of the page was asked for.
     """
 
-    low_mean_logprob: float = -0.7
-    low_window_logprob: float = -2.0
+    thresholds: Thresholds = GUESSED
     makes_sense: bool = True
     whole_page: bool = True
 
@@ -89,9 +88,9 @@ def _doubts(page_text: PageText, package: PagePackage, standard: ReadingStandard
 def _suspicions(page_text: PageText, package: PagePackage, standard: ReadingStandard) -> list[str]:
     """Why a text may be wrong although it ended by itself."""
     found = []
-    if page_text.mean_logprob < standard.low_mean_logprob:
+    if page_text.mean_logprob < standard.thresholds.mean:
         found.append("low_confidence")
-    elif page_text.min_logprob_window < standard.low_window_logprob:
+    elif page_text.min_logprob_window < standard.thresholds.window:
         found.append("unsteady")
     if not page_text.text.strip():
         return found

@@ -15,6 +15,7 @@ from PIL import Image, ImageChops, ImageFilter, ImageOps
 from fastocr_core.vision.components import component_boxes
 
 WORKING_LONG_SIDE_PIXELS = 1600
+COARSE_LONG_SIDE_PIXELS = (300, 1100)  # a whole page, so coarse that its letters would be too small for marks
 PAPER_CELL_PIXELS = 8
 LEAST_CONTRAST = 24
 NOISE_FACTOR = 6.0
@@ -77,6 +78,8 @@ def _contrast(image: Image.Image) -> Image.Image:
     factor = max(1, max(grey.size) // WORKING_LONG_SIDE_PIXELS)
     if factor > 1:
         grey = grey.reduce(factor)
+    elif COARSE_LONG_SIDE_PIXELS[0] <= max(grey.size) <= COARSE_LONG_SIDE_PIXELS[1]:
+        grey = grey.resize((2 * grey.width, 2 * grey.height), Image.Resampling.BILINEAR)
     histogram = np.cumsum(grey.histogram())
     if np.searchsorted(histogram, histogram[-1] / 2) < DARK_PAGE_TONE:
         grey = ImageOps.invert(grey)

@@ -8,6 +8,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fastocr_core.confidence import GUESSED, Thresholds
 from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.output import PageText
 from workers.assess import Assessment, ReadingStandard, assess
@@ -42,11 +43,13 @@ class PageReader:
         max_batch: int,
         limits: EngineLimits,
         prompt: str | None = None,
+        thresholds: Thresholds = GUESSED,
     ) -> None:
         from fastocr_core import Engine
 
         self.engine: Engine = Engine(model, policy=policy, max_batch=max_batch, limits=limits)
-        self.standard = standard_of(model, prompt)
+        # With a prompt of one's own the text may be anything, and much of the page left out.
+        self.standard = ReadingStandard(thresholds, model.makes_sense, whole_page=prompt is None)
         self._model, self._limits, self._prompt = model, limits, prompt
         self._dense: Engine | None = None
         self._building = asyncio.Lock()
@@ -112,13 +115,3 @@ class PageReader:
         self.engine.close()
         if self._dense is not None:
             self._dense.close()
-
-
-def standard_of(model: "ModelAdapter", prompt: str | None) -> ReadingStandard:
-    """What this model's readings are held to; with a prompt of one's own the text may be anything."""
-    return ReadingStandard(
-        low_mean_logprob=model.low_mean_logprob,
-        low_window_logprob=model.low_window_logprob,
-        makes_sense=model.makes_sense,
-        whole_page=prompt is None,
-    )

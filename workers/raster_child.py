@@ -256,11 +256,11 @@ class PdfDocument:
             return None
         if pixmap.n == 3 and "RGB" not in pixmap.colorspace.name:
             pixmap = pymupdf.Pixmap(pymupdf.csRGB, pixmap)
-        if count:
-            pixmap.shrink(count)
         mode = "L" if pixmap.n == 1 else "RGB"
         size = (pixmap.width, pixmap.height)
-        return Image.frombuffer(mode, size, bytes(pixmap.samples), "raw", mode, pixmap.stride, 1)
+        image = Image.frombuffer(mode, size, bytes(pixmap.samples), "raw", mode, pixmap.stride, 1)
+        # Not by the library's own shrink: that would change the image it keeps for the next page that shows it.
+        return image.reduce(2**count) if count else image
 
 
 def _decode_jpeg(stream: bytes, components: int, count: int) -> Image.Image | None:

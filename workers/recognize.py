@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from fastocr_core.confidence import thresholds
 from workers.assemble import PageCost, Reader, assemble, duplicate_page_row, failed_page_row
 from workers.gpu_probe import gpu_probe
 from workers.job import ReadJob
@@ -63,8 +64,9 @@ class RecognizeShards:
         os.environ["OMP_NUM_THREADS"] = str(job.threads)  # before torch is imported, which reads it once
         self._job = job
         self._store = open_store(job.target, job.storage)
-        model = _loaded(job)
-        self._pages = PageReader(model, job.policy, job.max_batch, job.engine, job.prompt)
+        place = job.model_source.local()
+        model = _loaded(job, place)
+        self._pages = PageReader(model, job.policy, job.max_batch, job.engine, job.prompt, thresholds(place))
         if job.self_test and model.makes_sense:
             check_reader(self._pages.engine)
         self._actor = uuid.uuid4().hex[:12]
@@ -169,12 +171,11 @@ class RecognizeShards:
         )
 
 
-def _loaded(job: ReadJob) -> "ModelAdapter":
-    """The model of the run, copied to this node first if need be."""
+def _loaded(job: ReadJob, place: str) -> "ModelAdapter":
+    """The model of the run from its place on this node."""
     from fastocr_core import load
 
-    source = job.model_source
-    model = load(source.local(), revision=source.loaded_revision, mode=job.mode)
+    model = load(place, revision=job.model_source.loaded_revision, mode=job.mode)
     model.revision = job.model_revision or model.revision  # for a copy the one that the run is pinned to
     return model
 

@@ -72,9 +72,8 @@ class ModelAdapter(abc.ABC):
     `max_prompt_tokens` the longest prompt in text tokens, for which every slot keeps room.
     `decoder` is called as `decoder(inputs_embeds=[B, T, hidden],
     position_ids=[B, T] or [axes, B, T], cache=..., use_cache=True)`, the prompt in one call or in chunks, and
-    must route attention through the transformers attention interface. `low_mean_logprob` and
-    `low_window_logprob` (over 32 tokens in a row) are the mean log-probabilities below which a reading is not to
-    be trusted; `makes_sense` is False for a toy, whose text is not to be judged. Positions have as many axes as
+    must route attention through the transformers attention interface. `makes_sense` is False
+    for a toy, whose text is not to be judged. Positions have as many axes as
     `layout` gives them: 1, or 3 for the M-RoPE of Qwen2.5-VL.
     """
 
@@ -90,9 +89,6 @@ class ModelAdapter(abc.ABC):
     focal_layers: tuple[int, ...] = ()
     default_floor: int = 64
     default_pooling: Pooling = "kv_max"
-    # A clean page is read at about -0.05; below these half of the tokens are guesses.
-    low_mean_logprob: float = -0.7
-    low_window_logprob: float = -2.0
     makes_sense: bool = True
     decoder: nn.Module
 

@@ -51,6 +51,14 @@ def test_one_tiny_word_on_a_large_sheet_in_any_mode(mode: str) -> None:
     assert not is_blank(sheet.convert(mode)).is_blank
 
 
+@pytest.mark.parametrize("grain", [0.0, 4.0])
+def test_one_small_word_on_a_coarse_page(grain: float) -> None:
+    page = _leaf(grain, 240, (612, 792))
+    assert is_blank(page).is_blank
+    ImageDraw.Draw(page).text((70, 160), "Phone", fill=20, font_size=8)
+    assert not is_blank(page).is_blank
+
+
 def test_shadows_at_the_edge_and_folds_are_no_text() -> None:
     leaf = _leaf(3.0)
     draw = ImageDraw.Draw(leaf)

@@ -108,6 +108,15 @@ def test_a_fine_scan_is_halved_but_keeps_twice_the_wanted_resolution(rasterizer:
     assert page.dpi_known
 
 
+def test_an_image_that_is_shown_again_has_kept_its_pixels(rasterizer: Rasterizer) -> None:
+    first = _page(rasterizer, PagePlan(_scan(5100, 6600)), dpi=150)
+    for _ in range(2):
+        again = rasterizer.page(0, 150)
+        assert isinstance(again, RasterPage)
+        assert again.image.size == first.image.size == (2550, 3300)
+        assert again.image.tobytes() == first.image.tobytes()
+
+
 def test_a_page_box_that_is_too_small_does_not_cost_pixels(rasterizer: Rasterizer) -> None:
     plan = PagePlan(_scan(1500, 2500), matrix="180 0 0 300 0 0", media_box="0 0 180 300")
     lifted = _page(rasterizer, plan)

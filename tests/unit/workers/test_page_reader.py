@@ -7,6 +7,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from fastocr_core import DecodePolicy, Engine, EngineLimits
+from fastocr_core.confidence import Thresholds
 from fastocr_core.models.tiny import TinyAdapter
 from fastocr_core.vision import model_vision
 from workers.outcomes import Outcome, Reason
@@ -15,16 +16,16 @@ from workers.prepare import PagePackage, prepare_page
 from workers.rasterize import RasterPage
 
 SPARSE = DecodePolicy.fastocr(kept_share=0.05, floor=2, warmup_steps=1)
+ALWAYS_CONTENT, NEVER_CONTENT = Thresholds(-100.0, -100.0), Thresholds(0.0, -100.0)
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
-class CriticalTiny(TinyAdapter):
-    """The toy, judged like a real model: any doubt flags its pages; asks for the turns it is told to ask for."""
+class SensibleTiny(TinyAdapter):
+    """The toy, judged like a real model, which asks for the turns it is told to ask for."""
 
-    def __init__(self, low_mean_logprob: float, turns: Sequence[int] = ()) -> None:
+    def __init__(self, turns: Sequence[int] = ()) -> None:
         super().__init__()
         self.makes_sense = True
-        self.low_mean_logprob, self.low_window_logprob = low_mean_logprob, -100.0
         self._turns = list(turns)
         self.max_output_tokens = 200  # the walk ends by itself
 
@@ -41,8 +42,13 @@ def _package(seed: int = 0, size: tuple[int, int] = (500, 400)) -> PagePackage:
     return prepare_page(raster, model_vision("tiny"))
 
 
-def _read(model: TinyAdapter, policy: DecodePolicy, packages: Sequence[PagePackage]) -> list[Reading]:
-    reader = PageReader(model, policy, 2, EngineLimits())
+def _read(
+    model: TinyAdapter,
+    policy: DecodePolicy,
+    packages: Sequence[PagePackage],
+    thresholds: Thresholds = ALWAYS_CONTENT,
+) -> list[Reading]:
+    reader = PageReader(model, policy, 2, EngineLimits(), thresholds=thresholds)
 
     async def run() -> list[Reading]:
         return list(await asyncio.gather(*map(reader.read, packages)))
@@ -55,12 +61,12 @@ def _read(model: TinyAdapter, policy: DecodePolicy, packages: Sequence[PagePacka
 
 def test_a_flagged_page_is_read_again_densely_and_both_texts_are_kept() -> None:
     packages = [_package(seed) for seed in range(4)]
-    with Engine(CriticalTiny(-100.0), SPARSE, 2) as engine:
+    with Engine(SensibleTiny(), SPARSE, 2) as engine:
         sparse = list(engine.read(package.prepared for package in packages))
-    with Engine(CriticalTiny(-100.0), DecodePolicy.dense(), 2) as engine:
+    with Engine(SensibleTiny(), DecodePolicy.dense(), 2) as engine:
         dense = list(engine.read(package.prepared for package in packages))
     assert [page.text for page in sparse] != [page.text for page in dense]
-    readings = _read(CriticalTiny(low_mean_logprob=0.0), SPARSE, packages)
+    readings = _read(SensibleTiny(), SPARSE, packages, NEVER_CONTENT)
     for reading, first, second in zip(readings, sparse, dense, strict=True):
         assert reading.first_pass is not None
         assert reading.first_pass.text == first.text
@@ -69,14 +75,14 @@ def test_a_flagged_page_is_read_again_densely_and_both_texts_are_kept() -> None:
 
 
 def test_a_dense_run_reads_no_page_twice_and_a_good_page_is_read_once() -> None:
-    (flagged,) = _read(CriticalTiny(low_mean_logprob=0.0), DecodePolicy.dense(), [_package()])
+    (flagged,) = _read(SensibleTiny(), DecodePolicy.dense(), [_package()], NEVER_CONTENT)
     assert (flagged.first_pass, flagged.assessment.outcome) == (None, Outcome.FLAGGED)
-    (good,) = _read(CriticalTiny(low_mean_logprob=-100.0), SPARSE, [_package()])
+    (good,) = _read(SensibleTiny(), SPARSE, [_package()])
     assert (good.first_pass, good.assessment.outcome) == (None, Outcome.OK)
 
 
 def test_a_dense_pass_that_fails_leaves_the_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = CriticalTiny(low_mean_logprob=0.0)
+    model = SensibleTiny()
     encode = model.encode
     seen: list[int] = []
 
@@ -87,7 +93,7 @@ def test_a_dense_pass_that_fails_leaves_the_first_reading(monkeypatch: pytest.Mo
         return encode(page)  # type: ignore[arg-type]
 
     monkeypatch.setattr(model, "encode", only_once)
-    (reading,) = _read(model, SPARSE, [_package()])
+    (reading,) = _read(model, SPARSE, [_package()], NEVER_CONTENT)
     assert reading.page_text.text
     assert reading.first_pass is None
     assert reading.assessment.outcome is Outcome.FLAGGED
@@ -97,7 +103,7 @@ def test_a_dense_pass_that_fails_leaves_the_first_reading(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("degrees", [90, 180, 270])
 def test_a_page_the_model_finds_turned_is_read_once_more_and_says_so(degrees: int) -> None:
     package = _package()
-    (reading,) = _read(CriticalTiny(-100.0, turns=[degrees, 0]), DecodePolicy.dense(), [package])
+    (reading,) = _read(SensibleTiny(turns=[degrees, 0]), DecodePolicy.dense(), [package])
     assert reading.package.turn_applied == (360 - degrees) % 360
     straight = package.prepared
     turned = reading.package.prepared
@@ -105,14 +111,14 @@ def test_a_page_the_model_finds_turned_is_read_once_more_and_says_so(degrees: in
     expected = rows_and_columns if degrees == 180 else rows_and_columns[::-1]
     assert (turned.grid_rows, turned.grid_columns) == expected
     assert reading.assessment.warnings == ()
-    with Engine(CriticalTiny(-100.0), DecodePolicy.dense(), 2) as engine:
+    with Engine(SensibleTiny(), DecodePolicy.dense(), 2) as engine:
         assert reading.page_text.text == next(iter(engine.read([turned]))).text
 
 
 def test_a_model_that_is_never_content_keeps_its_first_reading() -> None:
     package = _package()
-    (reading,) = _read(CriticalTiny(-100.0, turns=[90, 90]), DecodePolicy.dense(), [package])
-    (plain,) = _read(CriticalTiny(-100.0), DecodePolicy.dense(), [package])
+    (reading,) = _read(SensibleTiny(turns=[90, 90]), DecodePolicy.dense(), [package])
+    (plain,) = _read(SensibleTiny(), DecodePolicy.dense(), [package])
     assert reading.page_text.text == plain.page_text.text
     assert reading.package.turn_applied == 0
     assert "was not content" in reading.assessment.warnings[0]

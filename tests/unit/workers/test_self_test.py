@@ -61,8 +61,7 @@ def test_a_toy_is_not_asked_and_a_real_reader_is(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("workers.recognize.check_reader", lambda engine: asked.append(engine.model.name))
     RecognizeShards(_job(str(tmp_path))).close()
     assert asked == []
-    monkeypatch.setattr("fastocr_core.models.tiny.TinyAdapter.makes_sense", True)
-    monkeypatch.setattr("workers.recognize._loaded", lambda job: _sensible())
+    monkeypatch.setattr("workers.recognize._loaded", lambda job, place: _sensible())
     RecognizeShards(_job(str(tmp_path))).close()
     RecognizeShards(replace(_job(str(tmp_path)), self_test=False)).close()
     assert asked == ["tiny"]

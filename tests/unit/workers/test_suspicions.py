@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastocr_core.confidence import Thresholds
 from fastocr_core.output import Block
 from tests.unit.workers.test_rows import PACKAGE, PREPARED, TEXT
 from workers.assess import ReadingStandard, assess
@@ -86,14 +87,14 @@ def test_suspicions_are_flags_with_their_reasons_and_ask_for_a_dense_pass() -> N
     assert verdict.flags == ("suspicious", "off_ink", "little_text")
     assert verdict.wants_dense_pass
     assert assess(reading, package, ReadingStandard(whole_page=False)).flags == ("suspicious", "off_ink")
-    toy = ReadingStandard(low_mean_logprob=0.0, makes_sense=False)
+    toy = ReadingStandard(Thresholds(0.0, 0.0), makes_sense=False)
     assert assess(reading, package, toy).outcome is Outcome.OK
 
 
 def test_the_limits_of_confidence_come_with_the_model() -> None:
     unsure = replace(TEXT, mean_logprob=-0.5, min_logprob_window=-1.0)
     assert assess(unsure, PACKAGE).outcome is Outcome.OK
-    strict = ReadingStandard(low_mean_logprob=-0.3)
+    strict = ReadingStandard(Thresholds(-0.3, -2.0))
     assert assess(unsure, PACKAGE, strict).flags == ("suspicious", "low_confidence")
-    steady = ReadingStandard(low_window_logprob=-0.8)
+    steady = ReadingStandard(Thresholds(-0.7, -0.8))
     assert assess(unsure, PACKAGE, steady).flags == ("suspicious", "unsteady")
