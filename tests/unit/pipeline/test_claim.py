@@ -1,5 +1,6 @@
 """A target belongs to one run: leftovers of another are refused, never adopted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from workers.layout import (
     part_key,
     staged_key,
 )
-from workers.object_store import LocalStore, StorageDamaged
+from workers.object_store import LocalStore, StorageDamaged, StorageError
 
 LEFTOVERS = [
     part_key(0),
@@ -58,3 +59,25 @@ def test_a_damaged_claim_is_named(config: RunConfig, data: bytes) -> None:
     store.put(RUN_KEY, data)
     with pytest.raises(StorageDamaged, match=r"_run\.json is damaged"):
         read_claim(store)
+
+
+class Careless(LocalStore):
+    """Answers like a server that does not know If-None-Match."""
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        self.put(key, data)
+        return True
+
+
+def test_a_storage_that_overwrites_is_refused_before_anything_is_claimed(config: RunConfig) -> None:
+    store = Careless(config.target)
+    with pytest.raises(StorageError, match="does not refuse a second writer"):
+        claim_target(store, config)
+    assert not store.exists(RUN_KEY)
+    promised = config.model_copy(update={"storage": replace(config.storage, single_writer=True)})
+    run_id = claim_target(store, promised)
+    assert claim_target(store, promised) == run_id
+    with pytest.raises(StorageError, match="--single-writer"):  # the promise is given for each session
+        claim_target(store, config)
+    store.put(SUCCESS_KEY, b"{}")
+    assert claim_target(store, config) == run_id  # nothing will be written any more

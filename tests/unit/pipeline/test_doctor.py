@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,10 @@ def test_a_storage_that_overwrites_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(doctor_storage, "open_store", lambda uri, settings: Careless(uri))
     (finding,) = check_target(str(tmp_path / "out"), _config(tmp_path), Places(None, None))
     assert (finding.level, "put-if-absent" in finding.mend) == (Level.FAIL, True)
+    config = _config(tmp_path)
+    promised = config.model_copy(update={"storage": replace(config.storage, single_writer=True)})
+    (finding,) = check_target(str(tmp_path / "out"), promised, Places(None, None))
+    assert finding.level == Level.WARN
 
 
 def test_credentials_are_found_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A folder keeps the promises of an object store: whole objects, one winner, no way out."""
 
+import errno
 import os
 import shutil
 import threading
@@ -15,6 +16,7 @@ from workers.object_store import (
     StorageChanged,
     StorageError,
     StorageMissing,
+    StorageUnsupported,
     honours_put_if_absent,
 )
 
@@ -137,3 +139,21 @@ def test_a_file_where_a_folder_is_needed_is_said(store: LocalStore, place: str) 
     Path(store.root, place).write_bytes(b"x")
     with pytest.raises(StorageError, match="a file stands where a folder is needed"):
         store.put_if_absent("pages/part", b"y")
+
+
+def test_a_file_system_without_hard_links_needs_a_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    careful = LocalStore(str(tmp_path))
+    assert not honours_put_if_absent(careful)
+    with pytest.raises(StorageUnsupported, match="no hard links"):
+        careful.put_if_absent("part", b"data")
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+    single = LocalStore(str(tmp_path), single_writer=True)
+    assert single.put_if_absent("part", b"first")
+    assert not single.put_if_absent("part", b"second")
+    assert single.get("part") == b"first"
