@@ -71,7 +71,7 @@ def phrases_by_page(expect: dict[str, Any], pages: int) -> dict[int, tuple[str, 
     for number in range(1, pages + 1):
         found.setdefault(number, []).extend(expect.get("every_page_must_contain", ()))
     for number, phrases in expect.get("page_text", {}).items():
-        if str(number).isdigit():
+        if str(number).isdigit() and int(number) <= pages:  # a long number is the name of a member
             found.setdefault(int(number), []).extend(phrases)
     return {number: tuple(phrases) for number, phrases in found.items() if phrases}
 

@@ -58,7 +58,11 @@ def test_text_layer_of_a_pdf(tmp_path: Path) -> None:
 
 
 def test_phrases_and_truth_of_an_entry(tmp_path: Path) -> None:
-    expect = {"must_contain": ["a"], "every_page_must_contain": ["b"], "page_text": {"x1": ["c"]}}
+    expect = {
+        "must_contain": ["a"],
+        "every_page_must_contain": ["b"],
+        "page_text": {"x1": ["c"], "00000010": ["d"]},
+    }
     assert phrases_by_page(expect, 2) == {1: ("a", "b"), 2: ("b",)}
     (tmp_path / "other.txt").write_text("words", "utf-8")
     assert truth_beside(tmp_path, {"file": "z.pdf", "ground_truth": "other.txt (loose)"}) == ("words", False)
