@@ -7,6 +7,7 @@ itself failed; 2 it was asked for wrongly.
 
 import contextlib
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline.config import Resolved
     from workers.storage import StorageSettings
 
+OURS = re.compile(r"^(?:workers|pipeline|fastocr_core)\.[\w.]+: (\S.*)$", re.MULTILINE)
 EXIT_RUN_FAILED, EXIT_USAGE, EXIT_PAGES_FAILED = 1, 2, 3
 
 application = typer.Typer(
@@ -329,6 +331,9 @@ def _sentence(error: Exception) -> str:
         if isinstance(cause, ConfigError | StorageError | CommitError | LedgerError | ClusterError):
             return f"fastocr: {cause}"
         cause = getattr(cause, "cause", None) or cause.__cause__
+    told = OURS.search(str(error))
+    if told is not None:  # Ray Data passes on what happened in an actor as text only
+        return f"fastocr: {told[1]}"
     last = (str(error).strip().splitlines() or [""])[-1]
     return f"fastocr: the run failed: {type(error).__name__}: {last} (--debug shows the traceback)"
 

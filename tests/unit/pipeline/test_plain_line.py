@@ -46,3 +46,16 @@ def test_notes_and_errors_are_plain() -> None:
     assert result.exit_code == 1
     assert result.output.count("\n") == 1
     assert "\x1b" not in result.output
+
+
+def test_what_an_actor_said_is_found_in_the_text_that_ray_makes_of_it() -> None:
+    told = (
+        "\x1b[36mray::MapWorker(MapBatches(RasterizeShards)).submit()\x1b[39m (pid=8752)\n"
+        '  File "workers/s3_store.py", line 9, in __call__\n'
+        "workers.storage.StorageUnreachable: s3://scans/2.pdf cannot be reached: no answer.\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "ray.exceptions.UserCodeException: UDF failed to process a data block.\n"
+        "To change retry attempts, configure `ray.data.DataContext` if you believe this to be transient."
+    )
+    assert cli._sentence(RuntimeError(told)) == "fastocr: s3://scans/2.pdf cannot be reached: no answer."
+    assert "the run failed: RuntimeError: other" in cli._sentence(RuntimeError("other"))
