@@ -4,6 +4,7 @@ A batch belongs to one slot cache. When memory runs out it is dropped whole, and
 pages up from the start.
 """
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -152,15 +153,17 @@ class Batch:
         """Free the slot of a page; the share of its cached image rows that the policy still needed."""
         self.running.pop(sequence.slot, None)
         self.cache.free(sequence.slot)
-        resident = self.policy.resident_share(sequence.slot)
-        self.policy.release(sequence.slot)
-        return resident
+        try:
+            return self.policy.resident_share(sequence.slot)
+        finally:
+            self.policy.release(sequence.slot)
 
     def abandon(self) -> list[Request]:
         """Take all pages out of their slots, in the order of submission."""
         requests = sorted(self.requests, key=lambda request: request.number)
         for sequence in [sequence for sequence, _ in self._filling] + list(self.running.values()):
-            self.release(sequence)
+            with contextlib.suppress(Exception):  # a policy that cannot let go must not cost the other pages
+                self.release(sequence)
         self._filling.clear()
         return requests
 

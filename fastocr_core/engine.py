@@ -278,8 +278,13 @@ class Engine:
 
     def _finish(self, batch: Batch, sequence: Sequence, reason: FinishReason, error: str | None) -> None:
         """Free the slot and hand out the result."""
-        resident = batch.release(sequence)
-        result = finished_page(sequence, self.model, self.policy, reason, error, resident)
+        try:
+            resident = batch.release(sequence)
+            result = finished_page(sequence, self.model, self.policy, reason, error, resident)
+        except Exception as failure:  # a policy or an adapter at fault: the page is in no slot any more
+            queued = sequence.admitted_at - sequence.request.submitted_at
+            tokens = sequence.request.layout.image_tokens
+            result = failed_page(self.policy, error or described(failure), tokens, queued)
         sequence.request.future.set_result(result)
 
     def _refuse(self, batch: Batch, request: Request, failure: Exception) -> None:
