@@ -7,7 +7,7 @@ copied or patched; the model keeps its own cache, which is only taught to append
 
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -23,8 +23,11 @@ from fastocr_core.growing_cache import let_grow
 # transformers takes a name with "flash" in it for a kernel to download.
 ATTENTION_NAME = "fastocr_in_generate"
 DEFAULT_FLOOR = 64
-# Of every accelerated attention module: what the model is doing.
-_ACCELERATED: "WeakKeyDictionary[nn.Module, Acceleration]" = WeakKeyDictionary()
+# On a cache: the generation that goes on with it, so that several caches may be used by turns, or copied.
+ON_CACHE = "fastocr_generation"
+# Of every accelerated attention module: what the model is doing. Weak, since an acceleration holds its model;
+# the model's hook keeps the acceleration.
+_ACCELERATED: "WeakKeyDictionary[nn.Module, ReferenceType[Acceleration]]" = WeakKeyDictionary()
 
 
 def accelerate(
@@ -79,7 +82,7 @@ class Acceleration:
         model.set_attn_implementation({"text_config": ATTENTION_NAME})
         self._hook = model.register_forward_pre_hook(self._forward_begins, with_kwargs=True)
         for module in self._modules:
-            _ACCELERATED[module] = self
+            _ACCELERATED[module] = ref(self)
 
     @property
     def image_kv_read_share(self) -> float:
@@ -125,15 +128,19 @@ class Acceleration:
         mask = named.get("attention_mask")
         if cache.is_compileable or isinstance(mask, dict) or (mask is not None and mask.dim() != 2):
             raise ValueError("accelerate() works with the dynamic cache that generate() makes by default")
-        if cached and self.generation is not None and ids is not None and ids.shape[1] == 1:
-            self.generation.begin_step(cached)
-            return
         if ids is None:
             raise ValueError("accelerate() finds the image by its placeholders: give generate() input_ids")
         if cached == 0:
             let_grow(cache)
-            self.generation = Generation(self.plan)
-        if self.generation is not None:  # None: the cache was begun before the model was accelerated
+            setattr(cache, ON_CACHE, Generation(self.plan))
+        begun: Generation | None = getattr(cache, ON_CACHE, None)
+        # None: the cache was begun before the model was accelerated, or with other settings, and goes on densely
+        self.generation = begun if begun is not None and begun.plan == self.plan else None
+        if self.generation is None:
+            return
+        if cached and ids.shape[1] == 1:
+            self.generation.begin_step(cached)
+        else:
             self.generation.take_prompt(ids, cached, mask)
 
 
@@ -155,7 +162,8 @@ def _attention(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """The registered function: sparse steps here, everything else as transformers does it."""
-    acceleration = _ACCELERATED.get(module)
+    known = _ACCELERATED.get(module)
+    acceleration = known() if known is not None else None
     if acceleration is not None:
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         output = acceleration.attend(module, query, key, value, scale)

@@ -35,13 +35,13 @@ class Row:
 
 
 class Generation:
-    """State of the rows of one batch. Not thread-safe, as `generate` itself.
+    """State of the rows of one batch and one cache. Not thread-safe, as `generate` itself.
 
     `steps` counts decode steps, `gathered_rows` image rows that were picked out of the cache.
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self.plan = plan
         self.reads = ReadCount()
         self.stepping = False
         self.steps = self.gathered_rows = 0
@@ -55,7 +55,7 @@ class Generation:
         """A prompt or a piece of one, `ids` [B, T] after `cached` entries; `mask` [B, cached + T] is 0 for
         padding. What was decided for an earlier prompt is decided anew.
         """
-        image = ids == self._plan.image_id
+        image = ids == self.plan.image_id
         if self._is_image is None:
             before = image.new_zeros(len(ids), cached)
         else:
@@ -134,7 +134,7 @@ class Generation:
         return torch.cat((entry.visible, after))
 
     def _new_policy(self, rows: int) -> FastOcrPolicy:
-        plan, settings = self._plan, self._plan.settings
+        plan, settings = self.plan, self.plan.settings
         floor = settings.floor or 1
         return FastOcrPolicy(
             rows, settings, plan.focal_layers, floor, plan.layers, settings.pooling or "kv_max"

@@ -1,13 +1,17 @@
 """`accelerate()` inside generate() of three families: everything kept is plain, a quarter is the engine's."""
 
+import copy
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from transformers import DynamicCache
 
 from fastocr_core import DecodePolicy, Engine, accelerate
-from tests.support.small_generators import GENERATORS, Generator, SamePrompt, qwen, unlimited
+from tests.support.small_generators import GENERATORS, Generator, SamePrompt, llava, qwen, unlimited
 
 SETTINGS: dict[str, Any] = {"floor": 1, "warmup_steps": 4, "focal_layers": (1, 2)}
 POLICY = DecodePolicy.fastocr(0.25, **SETTINGS)
@@ -130,6 +134,59 @@ def test_undone_steps_are_not_counted_twice() -> None:
         steps = generation.steps
         generation.begin_step(source.inputs["input_ids"].shape[1])
         assert generation.steps == steps == 2
+
+
+def steps_of(model: Any, token: int, cache: DynamicCache, count: int) -> list[int]:
+    """The next `count` greedy tokens after `token`."""
+    tokens = [token]
+    for _ in range(count):
+        logits = model(input_ids=torch.tensor([tokens[-1:]]), cache=cache, use_cache=True).logits
+        tokens.append(int(logits[0, -1].argmax()))
+    return tokens[1:]
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["two caches", "a copied cache"])
+def test_caches_used_by_turns_keep_their_own_fixation(copied: bool) -> None:
+    source = llava()
+    longer = source.inputs | {
+        key: torch.cat((torch.full((1, 40), fill), source.inputs[key]), dim=1)
+        for key, fill in (("input_ids", 20), ("attention_mask", 1))
+    }
+
+    def begun(inputs: dict[str, Any]) -> tuple[int, DynamicCache]:
+        cache = DynamicCache(config=source.model.config)
+        logits = source.model(**inputs, cache=cache, use_cache=True).logits
+        return int(logits[0, -1].argmax()), cache
+
+    with accelerate(source.model, 0.25, **SETTINGS) as acceleration:
+        expected = [steps_of(source.model, *begun(inputs), 20) for inputs in (source.inputs, longer)]
+        first = begun(source.inputs)
+        half = steps_of(source.model, *first, 10)
+        cache = copy.deepcopy(first[1]) if copied else first[1]
+        assert steps_of(source.model, *begun(longer), 20) == expected[1]
+        assert half + steps_of(source.model, half[-1], cache, 10) == expected[0]
+        assert acceleration.image_kv_read_share < 1.0, "the first cache should go on sparsely"
+
+
+def test_a_model_that_was_never_restored_can_be_collected() -> None:
+    source = llava()
+    accelerate(source.model, 0.25, **SETTINGS)
+    source.generate(max_new_tokens=6, min_new_tokens=6)
+    model = weakref.ref(source.model)
+    del source
+    gc.collect()
+    assert model() is None
+
+
+def test_a_prompt_without_an_image_is_plain() -> None:
+    source = qwen()
+    ids = torch.arange(10, 30)[None]
+    settings = {"max_new_tokens": 20, "min_new_tokens": 20, "do_sample": False}
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)} | settings
+    plain = source.model.generate(**given)
+    with accelerate(source.model, 0.25, **SETTINGS) as acceleration:
+        assert torch.equal(source.model.generate(**given), plain)
+        assert acceleration.image_kv_read_share == 1.0
 
 
 def test_what_cannot_be_accelerated_is_refused() -> None:
