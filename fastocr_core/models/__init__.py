@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastocr_core.vision import model_vision
 from fastocr_core.vision.families import (
     MINI,
     TINY,
@@ -35,14 +36,16 @@ def load(
     version: of a hub id it is fetched, of anything else it is compared. `mode` is the size setting of the pages
     that will be read (see `ModelVision.mode`). `dtype` None: bfloat16 on CUDA, float32
     elsewhere; the embedded reader and the toy are always float32. Weights are read from safetensors only and no
-    code of a model is run. ValueError for an unknown name, a model that differs from what its adapter expects,
-    or another revision; FileNotFoundError for what is missing or cannot be fetched.
+    code of a model is run. ValueError for an unknown name or mode, a `dtype` that is not floating, a model that
+    differs from what its adapter expects, or another revision; FileNotFoundError for what is missing or cannot be fetched.
     """
     import torch
 
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     place = torch.device(device)
+    if dtype is not None and not dtype.is_floating_point:
+        raise ValueError(f"weights cannot be used as {dtype}; see fastocr_core.quantize for INT8")
     wanted = dtype or (torch.bfloat16 if place.type == "cuda" else torch.float32)
     adapter = _build(name_or_path, revision, wanted, mode)
     if revision is not None and revision != adapter.revision and hub_id_of(name_or_path) is None:
@@ -52,6 +55,8 @@ def load(
 
 
 def _build(model: str, revision: str | None, dtype: "torch.dtype", mode: str) -> "ModelAdapter":
+    if model in (TINY.name, MINI.name):
+        model_vision(model, mode)  # a mode that it does not have is refused as with any other model
     if model == TINY.name:
         from fastocr_core.models.tiny import load_tiny
 

@@ -170,7 +170,8 @@ def fill(
 
     `rename` takes a checkpoint key to a key of `module.state_dict()`, None for one left unused on purpose.
     `tied` takes a module key to the one whose tensor it shares, for where the checkpoint stores it only once.
-    Floating tensors become `dtype`. ValueError names the first missing, unknown and misshapen keys.
+    Floating tensors become `dtype`. ValueError names the first missing, unknown and misshapen keys, and those
+    stored as something that is no weight by itself: integers where numbers belong, or scaled eight-bit floats.
     """
     wanted = {key: tuple(value.shape) for key, value in module.state_dict().items()}
     shapes, sources, twice = source.shapes(), dict[str, str](), list[str]()
@@ -192,7 +193,8 @@ def fill(
     said = [f"{len(keys)} {what}: {_named(keys)}" for what, keys in problems.items() if keys]
     if said:
         raise ValueError(f"the weights in {source.folder} do not fit the model: {'; '.join(said)}")
-    state = {target: _as(source.read(key), dtype) for target, key in sources.items()}
+    kinds = {key: value.dtype.is_floating_point for key, value in module.state_dict().items()}
+    state = {target: _as(key, source.read(key), dtype, kinds[target]) for target, key in sources.items()}
     state |= {key: state[other] for key, other in shared.items()}
     module.load_state_dict(state, strict=True, assign=True)
     hollow = [name for name, buffer in module.named_buffers() if buffer.is_meta]
@@ -201,8 +203,11 @@ def fill(
     module.requires_grad_(False).eval()
 
 
-def _as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+def _as(key: str, tensor: Tensor, dtype: torch.dtype, floating: bool) -> Tensor:
+    """The tensor as the module needs it."""
+    if tensor.is_floating_point() != floating or (floating and tensor.itemsize == 1):
+        raise ValueError(f"tensor {key} is stored as {tensor.dtype}, which is no weight by itself")
+    return tensor.to(dtype) if floating else tensor
 
 
 def _named(keys: set[str] | list[str]) -> str:

@@ -55,9 +55,19 @@ class ModelFamily:
 
         FileNotFoundError or ValueError, in one sentence, for a folder that cannot be used.
         """
+        from fastocr_core.memory import is_out_of_memory
+
         module, _, function = self.load_path.partition(":")
         loader = cast("FolderLoader", getattr(import_module(module), function))
-        adapter = loader(folder, dtype, mode)
+        try:
+            adapter = loader(folder, dtype, mode)
+        except (FileNotFoundError, ValueError):
+            raise
+        except Exception as failure:  # a config.json that transformers cannot build from has no one class
+            if is_out_of_memory(failure):
+                raise
+            said = " ".join(f"{type(failure).__name__}: {failure}".split())
+            raise ValueError(f"{folder} cannot be loaded as {self.name} ({said})") from failure
         from fastocr_core.decoding.focal import checked_layers
         from fastocr_core.decoding.focal_profile import stored_focal_layers
 

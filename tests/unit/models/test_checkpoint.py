@@ -81,6 +81,16 @@ def test_what_does_not_fit_is_named(folder: Path, change: dict[str, torch.Tensor
         filled(folder)
 
 
+@pytest.mark.parametrize("stored", [torch.int8, torch.int64, torch.bool, torch.float8_e4m3fn], ids=str)
+def test_a_tensor_that_is_no_weight_by_itself_is_refused(folder: Path, stored: torch.dtype) -> None:
+    checkpoint = open_checkpoint(folder)
+    tensors = {key: checkpoint.read(key).clone() for key in checkpoint.shapes()}
+    tensors["model.norm.bias"] = tensors["model.norm.bias"].to(stored)
+    write_tensors(folder, tensors)
+    with pytest.raises(ValueError, match=f"tensor model.norm.bias is stored as {stored}"):
+        filled(folder)
+
+
 def test_what_is_left_out_on_purpose_is_no_error(folder: Path) -> None:
     checkpoint = open_checkpoint(folder)
     tensors = {key: checkpoint.read(key).clone() for key in checkpoint.shapes()}

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 
 from fastocr_core import load
 from fastocr_core.models.hub import DESCRIBING_PATTERNS, WEIGHT_PATTERN
@@ -24,7 +25,15 @@ from fastocr_core.vision.families import (
     model_names,
 )
 from tests.support.dots_checkpoint import write_dots_checkpoint
+from tests.support.published_models import write_qwen
 
+# Values that a checkpoint's config.json cannot have, of kinds that transformers refuses each in its own way.
+IMPOSSIBLE = (
+    {"hidden_size": "wide"},
+    {"num_attention_heads": 0},
+    {"hidden_act": "none-such"},
+    {"torch_dtype": "os"},
+)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 # What the published config.json of each family says of itself.
 CONFIGS = {
@@ -109,6 +118,26 @@ def test_an_unknown_name_is_one_sentence_with_the_known_ones(model: str) -> None
     assert "\n" not in str(failure.value)
     with pytest.raises(ValueError, match=r"unknown model .*; known: mini, tiny, .*dots-ocr"):
         model_vision(model)
+
+
+@pytest.mark.parametrize("change", IMPOSSIBLE, ids=str)
+def test_a_config_that_cannot_be_built_from_is_one_sentence(
+    change: dict[str, object], tmp_path: Path
+) -> None:
+    write_qwen(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(ValueError, match=r"cannot be loaded as qwen2_5_vl \(\w+: .*\)") as failure:
+        load(str(tmp_path), device="cpu")
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize("name", ["tiny", "mini"])
+def test_our_own_models_refuse_what_they_cannot_do(name: str) -> None:
+    with pytest.raises(ValueError, match="no mode 'gundam'"):
+        load(name, device="cpu", mode="gundam")
+    with pytest.raises(ValueError, match=r"cannot be used as torch\.int8"):
+        load(name, device="cpu", dtype=torch.int8)
 
 
 def test_a_hub_id_we_do_not_know_must_be_fetched_before_it_is_seen_with() -> None:
