@@ -6,14 +6,13 @@ The families are imported on first use. What the models are called is in `famili
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from PIL.Image import Image
 
 from fastocr_core.vision.families import family_of_folder, family_of_name, folder_of, hub_id_of, model_names
 from fastocr_core.vision.modes import to_grey_or_rgb
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 __all__ = ["ModelVision", "PreparedPage", "count_image_tokens", "model_vision", "prepare"]
 
@@ -75,8 +74,15 @@ def model_vision(model: str, mode: str = "auto") -> ModelVision:
     return build(mode)
 
 
-def prepare(image: "Image", vision: ModelVision, dpi: float | None = None) -> PreparedPage:
-    """Bring a page of any image mode into the model's own size. `dpi` is the resolution of `image` where known."""
+def prepare(image: Image, vision: ModelVision, dpi: float | None = None) -> PreparedPage:
+    """Bring a page of any image mode into the model's own size. `dpi` is the resolution of `image` where known.
+
+    TypeError for what is no PIL image, ValueError for one without pixels or of a shape the model cannot take.
+    """
+    if not isinstance(image, Image):
+        raise TypeError(f"a page must be a PIL image, not {type(image).__name__}")
+    if not image.width or not image.height:
+        raise ValueError(f"an image of {image.width} x {image.height} pixels shows nothing")
     family = _family(vision.family)
     build = cast(
         "Callable[[Image, ModelVision, float | None], PreparedPage]", _member(family, family.prepare)

@@ -40,7 +40,11 @@ def test_garbage_a_raising_adapter_and_an_endless_page_leave_the_others_unchange
     broken = RandomAdapter(stop_ids=ending, broken_tokens=77)
     with Engine(broken, SPARSE, max_batch=8) as engine:
         results = list(engine.read([*pages[:3], garbage, *pages[3:6], page_of(77), *pages[6:]]))
-    assert results[3].finish_reason == "error"
+    assert (results[3].finish_reason, results[3].error) == (
+        "error",
+        "TypeError: a page must be a PIL image, not bytes",
+    )
+    assert {page.finish_reason for page in results} == {"stop", "length", "error"}
     assert (results[7].finish_reason, results[7].error) == (
         "error",
         "RuntimeError: this page cannot be encoded",

@@ -1,10 +1,13 @@
 """Images of every mode handed straight to the reader are seen as the same page."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
 from fastocr_core.vision import model_vision, prepare
+from fastocr_core.vision.families import model_names
 
 
 def _page() -> Image.Image:
@@ -41,3 +44,13 @@ def test_every_mode_shows_the_same_page(mode: str, model: str) -> None:
     seen = prepare(_in_mode(mode), vision).views[0].astype(int)
     assert seen.shape == expected.shape
     assert np.abs(seen - expected).mean() < 3
+
+
+@pytest.mark.parametrize("model", model_names())
+def test_what_shows_nothing_is_refused_with_the_reason(model: str) -> None:
+    vision = model_vision(model)
+    with pytest.raises(ValueError, match="an image of 0 x 5 pixels shows nothing"):
+        prepare(Image.new("L", (0, 5)), vision)
+    nonsense: Any = np.zeros((5, 5), np.uint8)
+    with pytest.raises(TypeError, match="a page must be a PIL image, not ndarray"):
+        prepare(nonsense, vision)
