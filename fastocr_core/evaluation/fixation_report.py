@@ -56,7 +56,11 @@ def _cells(row: FixationRow) -> tuple[str, ...]:
 
 
 def _interval(value: Interval | None) -> str:
-    return "-" if value is None else f"{value.value:.1%} ({value.low:.1%} to {value.high:.1%})"
+    """One page, or pages that are all alike, give no interval."""
+    if value is None:
+        return "-"
+    bounds = "" if value.low == value.high else f" ({value.low:.1%} to {value.high:.1%})"
+    return f"{value.value:.1%}{bounds}"
 
 
 def draw_figure(rows: Sequence[FixationRow], file: Path, model: str) -> None:

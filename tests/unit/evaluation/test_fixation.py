@@ -208,5 +208,9 @@ def test_a_study_from_reading_to_figure(mini: ModelAdapter, tmp_path: Path) -> N
 def test_a_policy_that_cannot_run_is_a_row_with_a_note() -> None:
     row = FixationRow("bytes", "fastv, K = 1", 0.0, 0.02, note="cannot read that little")
     assert "| fastv, K = 1 | 2% | cannot read that little |" in markdown([row], "m", 1)
+    one_page = FixationRow("fastocr", "fastocr", 0.05, 0.05, 0.1, Interval(0.9, 0.9, 0.9), 0.2, 1.0)
+    assert "| 90.0% | - |" in markdown([one_page], "m", 1)
+    more = replace(one_page, retention=Interval(0.9, 0.8, 0.95))
+    assert "| 90.0% (80.0% to 95.0%) | - |" in markdown([more], "m", 9)
     with pytest.raises(ValueError, match="no page with text"):
         FixationStudy(load("tiny"), [], FixationSettings())
