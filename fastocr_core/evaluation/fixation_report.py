@@ -73,20 +73,28 @@ def draw_figure(rows: Sequence[FixationRow], file: Path, model: str) -> None:
         from matplotlib.figure import Figure
     except ImportError as failure:
         raise ImportError("the figure needs matplotlib: pip install 'fastocr-batch[eval]'") from failure
-    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    figure = Figure(figsize=(12, 5.4), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
-    _panel(left, [row for row in rows if row.group in ("fastocr", "nominal")], "kept_share")
-    _panel(right, [row for row in rows if row.group in ("fastocr", "bytes")], "read_share")
+    names = [row.label for row in rows if row.group in ("fastocr", "nominal", "bytes")]
+    colours = {name: f"C{index}" for index, name in enumerate(dict.fromkeys(names))} | {"fastocr": "black"}
+    _panel(left, [row for row in rows if row.group in ("fastocr", "nominal")], "kept_share", colours)
+    _panel(right, [row for row in rows if row.group in ("fastocr", "bytes")], "read_share", colours)
     left.set_xlabel("kept share of image tokens, nominal (%)")
     right.set_xlabel("image keys and values read per step (%)")
     left.set_ylabel("accuracy against dense (%)")
-    right.legend(fontsize=8, loc="lower right")
+    drawn = {
+        label: handle
+        for axes in (left, right)
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if drawn:
+        figure.legend(drawn.values(), drawn.keys(), fontsize=8, loc="outside lower center", ncols=5)
     figure.suptitle(f"{model}: what sparse decoding keeps of the dense reading")
     figure.savefig(file, dpi=130)
 
 
-def _panel(axes: Any, rows: Sequence[FixationRow], across: str) -> None:
+def _panel(axes: Any, rows: Sequence[FixationRow], across: str, colours: dict[str, str]) -> None:
     axes.axhline(100, color="0.6", linewidth=0.8)
     for label in dict.fromkeys(row.label for row in rows):
         known = [row for row in rows if row.label == label and row.retention and row.read_share is not None]
@@ -100,8 +108,11 @@ def _panel(axes: Any, rows: Sequence[FixationRow], across: str) -> None:
         ours = label == "fastocr"
         axes.errorbar(
             [x for x, _ in points], values, yerr=(below, above), label=label, marker="o" if ours else ".",
-            linewidth=2.2 if ours else 1.0, capsize=2, color="black" if ours else None,
+            linewidth=2.2 if ours else 1.0, capsize=2, color=colours[label],
         )  # fmt: skip
     axes.set_xscale("log")
+    shares = sorted({round(100 * getattr(row, across)) for row in rows if row.read_share is not None})
+    axes.set_xticks(shares, [str(share) for share in shares])
+    axes.minorticks_off()
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.25)
