@@ -39,6 +39,18 @@ assert page.error is None, page.error
 assert page.image_tokens == 16
 """
 
+IMPORT_ALL = """
+import os, pkgutil
+from importlib import import_module
+os.environ["TRITON_INTERPRET"] = "1"
+import fastocr_core
+names = [module.name for module in pkgutil.walk_packages(fastocr_core.__path__, "fastocr_core.")]
+assert len(names) > 100
+for name in names:
+    if not name.endswith("__main__"):
+        import_module(name)
+"""
+
 SEE = """
 from PIL import Image
 from fastocr_core.vision import count_image_tokens, model_vision, prepare
@@ -70,6 +82,10 @@ def test_core_reads_with_a_published_model_without_the_pipelines_libraries(tmp_p
     write_dots_checkpoint(tmp_path)
     code = f"FOLDER = {str(tmp_path)!r}\n{READ_FOLDER}"
     run({"ray", "boto3", "botocore", "pymupdf", "fitz", "pyarrow", "typer", "pydantic", "rich"}, code)
+
+
+def test_every_module_of_the_core_comes_without_the_pipelines_libraries() -> None:
+    run({"ray", "boto3", "botocore", "pymupdf", "fitz", "pyarrow", "typer", "pydantic", "rich"}, IMPORT_ALL)
 
 
 def test_eye_without_torch() -> None:
