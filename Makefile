@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 TARGET ?= demo-output
 # A Python with a CUDA build of torch, triton and transformers.
 GPU_PYTHON ?= $(PYTHON)
+# Processes that share the tests.
+TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-s3 test check soak bench gpu clean
@@ -31,7 +33,7 @@ demo-s3: $(VENV)/.dev ## the same from and to a real S3 server on this machine
 	@$(BIN)/python -m tests.support.demo_s3
 
 test: $(VENV)/.dev ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
 
 check: $(VENV)/.dev ## formatting, lint, types and import borders
 	$(BIN)/ruff format --check .

@@ -13,6 +13,18 @@ from workers.storage import StorageSettings
 ROOT = Path(__file__).resolve().parent.parent
 # Triton decides on its first import whether kernels are compiled for a GPU or interpreted.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# Two test processes side by side: torch threads of each would only wait for those of the other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Folders and files whose tests start clusters or look at all processes of the machine: one after the other.
+ONE_AT_A_TIME = ("tests/ray/", "tests/s3/", "tests/soak/", "test_infra_two_nodes.py", "test_local_ray.py", "test_doctor.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, a file stays in one, and clusters do not meet each other."""
+    for item in items:
+        place = item.nodeid.split("::")[0]
+        group = "clusters" if any(name in place for name in ONE_AT_A_TIME) else place
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
