@@ -3,30 +3,33 @@
 A general model without an OCR format of its own: it answers in plain text and says nothing about places.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import LlavaOnevisionConfig, LlavaOnevisionForConditionalGeneration
 
 from fastocr_core.decoding.base import ImageGrid
-from fastocr_core.decoding.focal import default_focal_layers
 from fastocr_core.models.attention_received import attention_received
-from fastocr_core.models.base import Block, ImageEncoding, ModelAdapter, ParsedText, PromptLayout
-from fastocr_core.models.chat_prompt import ChatPrompt, chat_prompt
-from fastocr_core.models.checkpoint import Checkpoint, fill, open_checkpoint, require_config, weightless
+from fastocr_core.models.base import ImageEncoding, PromptLayout
+from fastocr_core.models.chat_adapter import (
+    READ_PROMPT,
+    ChatAdapter,
+    ChatParts,
+    check_image_token,
+    fill_chat_model,
+)
+from fastocr_core.models.chat_prompt import chat_prompt
+from fastocr_core.models.checkpoint import Checkpoint, open_checkpoint, require_config, weightless
 from fastocr_core.models.image_statistics import ImageStatistics, image_statistics
 from fastocr_core.models.llava_onevision.packing import newline_tokens, packed
-from fastocr_core.models.text_decoder import decoder_shape, stop_ids
+from fastocr_core.models.text_decoder import stop_ids
 from fastocr_core.models.tokenizer import Tokenizer
-from fastocr_core.models.weight_type import refuse_quantised, stored_type
+from fastocr_core.models.weight_type import refuse_quantised
 from fastocr_core.vision.llava_view import canvases_of, plan_canvas, vision_llava
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 
-DEFAULT_PROMPT = "Read all the text on this page, in reading order. Return only the text."
 MAX_OUTPUT_TOKENS = 4096
 VIEWS_AT_ONCE = 8
 IMAGE_TOKEN = "<image>"
@@ -40,40 +43,13 @@ TEMPLATE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LlavaParts:
-    """A loaded checkpoint: what the adapter is made of."""
-
-    model: Any
-    revision: str
-    tokenizer: Tokenizer
-    statistics: ImageStatistics
-    chat: ChatPrompt
-    stop_ids: frozenset[int]
-
-
-class LlavaAdapter(ModelAdapter):
+class LlavaAdapter(ChatAdapter):
     """One image and one text in a user message; plain positions."""
 
-    def __init__(self, parts: LlavaParts, vision: ModelVision) -> None:
-        self.name, self.revision, self.vision = "llava-onevision", parts.revision, vision
-        config = parts.model.config
-        self.shape = decoder_shape(config.text_config)
-        self.stop_ids = parts.stop_ids
-        self.default_prompt = DEFAULT_PROMPT
-        # Half of a small context is left to the prompt.
-        self.max_output_tokens = min(MAX_OUTPUT_TOKENS, config.text_config.max_position_embeddings // 2)
-        self.focal_layers = default_focal_layers(self.shape.layers)
-        self.model, self.tokenizer = parts.model, parts.tokenizer
-        self._chat, self._statistics = parts.chat, parts.statistics
-        self._image_id = int(config.image_token_id)
+    def __init__(self, parts: ChatParts, vision: ModelVision) -> None:
+        super().__init__("llava-onevision", parts, vision, READ_PROMPT, MAX_OUTPUT_TOKENS)
         tower = parts.model.model.vision_tower
         self._tower: Any = getattr(tower, "vision_model", tower)  # older transformers wrap it once more
-        self.decoder = cast("nn.Module", parts.model.model.language_model)
-
-    def to(self, device: torch.device) -> None:
-        """Move decoder, head and vision tower."""
-        self.model.to(device)
 
     @torch.inference_mode()
     def encode(self, page: PreparedPage) -> Tensor:
@@ -127,25 +103,9 @@ class LlavaAdapter(ModelAdapter):
 
     def layout(self, page: PreparedPage, prompt: str | None) -> PromptLayout:
         """The chat around the image. ValueError if the prompt contains an image placeholder."""
-        wording = self.default_prompt if prompt is None else prompt
-        ids, start = self._chat.ids(wording, self.tokenizer, self._image_id)
+        ids, start = self.prompt_ids(prompt)
         positions = torch.arange(len(ids) + page.image_tokens)[None]
         return PromptLayout(ids, start, page.image_tokens, positions)
-
-    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Rows of the embedding; positions do not matter."""
-        rows: Tensor = self.model.model.language_model.embed_tokens(ids)
-        return rows
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The head."""
-        scores: Tensor = self.model.lm_head(hidden)
-        return scores
-
-    def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
-        """The answer as plain text in one block without a place."""
-        text = self.tokenizer.decode(tokens, keep_special=False).strip()
-        return ParsedText(text, "text", (Block("text", None, text),) if text else ())
 
     def _features(self, page: PreparedPage, start: int) -> Tensor:
         """What the tower makes of some views: [views, patches, width], before its last norm."""
@@ -169,25 +129,13 @@ def load_llava_onevision(folder: Path, dtype: torch.dtype | None = None, mode: s
     vision = vision_llava(mode, folder)
     _check(checkpoint, config, vision)
     tokenizer = Tokenizer(folder)
-    if tokenizer.id_of(IMAGE_TOKEN) != config.image_token_id:
-        raise ValueError(
-            f"{folder}: config.json has image token {config.image_token_id}, "
-            f"the vocabulary {tokenizer.id_of(IMAGE_TOKEN)}"
-        )
+    check_image_token(tokenizer, IMAGE_TOKEN, config, checkpoint)
     with weightless():
         model = LlavaOnevisionForConditionalGeneration(config)
     tied = bool(config.tie_word_embeddings)
     wrapped = hasattr(model.model.vision_tower, "vision_model")
-    fill(
-        model,
-        checkpoint,
-        lambda key: module_key(key, tied, wrapped),
-        dtype=dtype or stored_type(checkpoint),
-        tied={"lm_head.weight": "model.language_model.embed_tokens.weight"} if tied else None,
-    )
-    if tied:  # one parameter, or moving the model to a GPU would make two of it
-        model.lm_head.weight = model.model.language_model.embed_tokens.weight
-    parts = LlavaParts(
+    fill_chat_model(model, checkpoint, lambda key: module_key(key, tied, wrapped), dtype)
+    parts = ChatParts(
         model,
         checkpoint.revision,
         tokenizer,

@@ -3,19 +3,23 @@
 A general model: it answers a prompt in plain text and says nothing about places.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-from fastocr_core.decoding.focal import default_focal_layers
-from fastocr_core.models.base import Block, ImageEncoding, ModelAdapter, ParsedText, PromptLayout
-from fastocr_core.models.chat_prompt import ChatPrompt, chat_prompt
-from fastocr_core.models.checkpoint import fill, open_checkpoint, require_config, weightless
+from fastocr_core.models.base import ImageEncoding, PromptLayout
+from fastocr_core.models.chat_adapter import (
+    READ_PROMPT,
+    ChatAdapter,
+    ChatParts,
+    check_image_token,
+    fill_chat_model,
+)
+from fastocr_core.models.chat_prompt import chat_prompt
+from fastocr_core.models.checkpoint import open_checkpoint, require_config, weightless
 from fastocr_core.models.image_statistics import (
     CLIP_DEVIATION,
     CLIP_MEAN,
@@ -25,13 +29,12 @@ from fastocr_core.models.image_statistics import (
 from fastocr_core.models.qwen2_5_vl.pixels import patches_of
 from fastocr_core.models.qwen2_5_vl.positions import prompt_positions
 from fastocr_core.models.qwen2_5_vl.tower_scores import last_full_block, scores_and_keys
-from fastocr_core.models.text_decoder import decoder_shape, stop_ids
+from fastocr_core.models.text_decoder import stop_ids
 from fastocr_core.models.tokenizer import Tokenizer
-from fastocr_core.models.weight_type import refuse_quantised, stored_type
+from fastocr_core.models.weight_type import refuse_quantised
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 from fastocr_core.vision.qwen_view import vision_qwen
 
-DEFAULT_PROMPT = "Read all the text on this page, in reading order. Return only the text."
 MAX_OUTPUT_TOKENS = 8192
 STOP_MARKERS = ("<|im_end|>", "<|endoftext|>")
 IMAGE_TOKEN = "<|image_pad|>"
@@ -45,41 +48,14 @@ TEMPLATE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QwenParts:
-    """A checkpoint of this architecture, loaded: what an adapter is made of."""
-
-    model: Any
-    revision: str
-    tokenizer: Tokenizer
-    statistics: ImageStatistics
-    chat: ChatPrompt
-    stop_ids: frozenset[int]
-
-
-class QwenAdapter(ModelAdapter):
+class QwenAdapter(ChatAdapter):
     """One image and one text in a user message; three rotary axes."""
 
     def __init__(
-        self, name: str, parts: QwenParts, vision: ModelVision, prompt: str, max_output_tokens: int
+        self, name: str, parts: ChatParts, vision: ModelVision, prompt: str, max_output_tokens: int
     ) -> None:
-        self.name, self.revision, self.vision = name, parts.revision, vision
-        config = parts.model.config
-        self.shape = decoder_shape(config.text_config)
-        self.stop_ids = parts.stop_ids
-        self.default_prompt = prompt
-        # Half of a small context is left to the prompt.
-        self.max_output_tokens = min(max_output_tokens, config.text_config.max_position_embeddings // 2)
-        self.focal_layers = default_focal_layers(self.shape.layers)
-        self.model, self._chat = parts.model, parts.chat
-        self.tokenizer, self._statistics = parts.tokenizer, parts.statistics
-        self._image_id = int(config.image_token_id)
+        super().__init__(name, parts, vision, prompt, max_output_tokens)
         self._tower: Any = parts.model.model.visual
-        self.decoder = cast("nn.Module", parts.model.model.language_model)
-
-    def to(self, device: torch.device) -> None:
-        """Move decoder, head and vision tower."""
-        self.model.to(device)
 
     @torch.inference_mode()
     def encode(self, page: PreparedPage) -> Tensor:
@@ -116,25 +92,9 @@ class QwenAdapter(ModelAdapter):
 
     def layout(self, page: PreparedPage, prompt: str | None) -> PromptLayout:
         """The chat around the image. ValueError if the prompt contains an image placeholder."""
-        wording = self.default_prompt if prompt is None else prompt
-        ids, start = self._chat.ids(wording, self.tokenizer, self._image_id)
+        ids, start = self.prompt_ids(prompt)
         positions = prompt_positions(start, page.grid_rows, page.grid_columns, len(ids) - start)
         return PromptLayout(ids, start, page.image_tokens, positions)
-
-    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Rows of the embedding; positions do not matter."""
-        rows: Tensor = self.model.model.language_model.embed_tokens(ids)
-        return rows
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The head."""
-        scores: Tensor = self.model.lm_head(hidden)
-        return scores
-
-    def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
-        """The answer as plain text in one block without a place."""
-        text = self.tokenizer.decode(tokens, keep_special=False).strip()
-        return ParsedText(text, "text", (Block("text", None, text),) if text else ())
 
 
 def load_qwen2_5_vl(folder: Path, dtype: torch.dtype | None = None, mode: str = "auto") -> QwenAdapter:
@@ -143,12 +103,12 @@ def load_qwen2_5_vl(folder: Path, dtype: torch.dtype | None = None, mode: str = 
     FileNotFoundError or ValueError, in one sentence, for whatever is missing or does not fit.
     """
     parts = open_qwen(folder, dtype, image_first=True)
-    return QwenAdapter("qwen2.5-vl", parts, vision_qwen(mode, folder), DEFAULT_PROMPT, MAX_OUTPUT_TOKENS)
+    return QwenAdapter("qwen2.5-vl", parts, vision_qwen(mode, folder), READ_PROMPT, MAX_OUTPUT_TOKENS)
 
 
 def open_qwen(
     folder: Path, dtype: torch.dtype | None, image_first: bool, unquantised: str = "the same model in bf16"
-) -> QwenParts:
+) -> ChatParts:
     """Read and check a checkpoint of this architecture: weights, vocabulary, template, image statistics.
 
     `unquantised` is what to use instead of quantised weights, which are refused.
@@ -158,24 +118,12 @@ def open_qwen(
     refuse_quantised(checkpoint, unquantised)
     config = Qwen2_5_VLConfig(**checkpoint.config)
     tokenizer = Tokenizer(folder)
-    if tokenizer.id_of(IMAGE_TOKEN) != config.image_token_id:
-        raise ValueError(
-            f"{folder}: config.json has image token {config.image_token_id}, "
-            f"the vocabulary {tokenizer.id_of(IMAGE_TOKEN)}"
-        )
+    check_image_token(tokenizer, IMAGE_TOKEN, config, checkpoint)
     with weightless():
         model = Qwen2_5_VLForConditionalGeneration(config)
     tied = bool(config.tie_word_embeddings)
-    fill(
-        model,
-        checkpoint,
-        lambda key: module_key(key, tied),
-        dtype=dtype or stored_type(checkpoint),
-        tied={"lm_head.weight": "model.language_model.embed_tokens.weight"} if tied else None,
-    )
-    if tied:  # one parameter, or moving the model to a GPU would make two of it
-        model.lm_head.weight = model.model.language_model.embed_tokens.weight
-    return QwenParts(
+    fill_chat_model(model, checkpoint, lambda key: module_key(key, tied), dtype)
+    return ChatParts(
         model,
         checkpoint.revision,
         tokenizer,
