@@ -17,7 +17,7 @@ from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.engine import Engine
 from fastocr_core.models import load
 from fastocr_core.models.base import ModelAdapter
-from fastocr_core.vision.prepared import PreparedPage
+from fastocr_core.vision.prepared import ModelVision, PreparedPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Comparison:
     byte_limit: float
 
 
-def noise_page(image_tokens: int, cell_pixels: int, seed: int) -> PreparedPage:
+def noise_page(image_tokens: int, vision: ModelVision, seed: int) -> PreparedPage:
     """A page of noise with nearly that many cells, of the shape of an upright sheet."""
-    columns = max(1, round((image_tokens / 1.4) ** 0.5))
+    columns = max(1, round((image_tokens * vision.cell_height / vision.cell_width / 1.4) ** 0.5))
     rows = max(1, image_tokens // columns)
-    height, width = rows * cell_pixels, columns * cell_pixels
+    height, width = rows * vision.cell_height, columns * vision.cell_width
     view = np.random.default_rng(seed).integers(0, 256, (height, width, 1), dtype=np.uint8)
     identity = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     return PreparedPage(
@@ -104,7 +104,7 @@ def compare(
     model: ModelAdapter, policy: DecodePolicy, image_tokens: int, tokens: int, batch: int, rounds: int
 ) -> Comparison:
     """Both policies over the same pages."""
-    pages = [noise_page(image_tokens, model.vision.cell_pixels, seed) for seed in range(batch)]
+    pages = [noise_page(image_tokens, model.vision, seed) for seed in range(batch)]
     best: dict[str, Measured] = {}
     for _ in range(rounds):
         for one in (DecodePolicy.dense(), policy):

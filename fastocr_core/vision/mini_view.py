@@ -1,4 +1,4 @@
-"""How the embedded reader sees a page: one grey view at its letter size, sides padded to 32-px cells.
+"""How the embedded reader sees a page: one grey view at its letter size, sides padded to cells of 32 x 16 px.
 
 Returns uint8 pixels only; the reader normalises. numpy and Pillow, no torch.
 """
@@ -11,9 +11,9 @@ from PIL import Image
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, grey_range, measure_letters, reading_scale
 
-CELL_PIXELS = 32
-MAX_ROWS, MAX_COLUMNS = 64, 48  # the reader knows 128 bands of 16 px and 192 strips of 8 px
-MINI_VISION = ModelVision("mini", "page", CELL_PIXELS, MAX_ROWS * MAX_COLUMNS, 150)
+CELL_WIDTH, CELL_HEIGHT = 32, 16  # pixels; lower than two lines are apart
+MAX_ROWS, MAX_COLUMNS = 128, 48  # the reader knows 128 bands of 16 px and 192 strips of 8 px
+MINI_VISION = ModelVision("mini", "page", CELL_WIDTH, CELL_HEIGHT, MAX_ROWS * MAX_COLUMNS, 150)
 
 
 def vision_mini(mode: str = "auto") -> ModelVision:
@@ -42,16 +42,17 @@ def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> 
     grey = image.convert("L")
     letters = measure_letters(np.asarray(grey))
     scale = reading_scale(letters, dpi)
-    cell = vision.cell_pixels
-    limit = min(MAX_COLUMNS * cell / grey.width, MAX_ROWS * cell / grey.height)
-    scale = min(scale, limit, math.sqrt(vision.max_image_tokens * cell * cell / (grey.width * grey.height)))
+    across, down = vision.cell_width, vision.cell_height
+    limit = min(MAX_COLUMNS * across / grey.width, MAX_ROWS * down / grey.height)
+    room = vision.max_image_tokens * across * down
+    scale = min(scale, limit, math.sqrt(room / (grey.width * grey.height)))
     width, height = max(1, round(grey.width * scale)), max(1, round(grey.height * scale))
     resized = grey.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=3.0)
     resized = _stretched(resized, bool(letters.components))
-    rows, columns = -(-height // cell), -(-width // cell)
+    rows, columns = -(-height // down), -(-width // across)
     pixels = np.asarray(resized)
     paper = grey_range(pixels)[1]
-    view = np.full((rows * cell, columns * cell, 1), paper, np.uint8)
+    view = np.full((rows * down, columns * across, 1), paper, np.uint8)
     view[:height, :width, 0] = pixels
     return PreparedPage(
         views=(view,),
@@ -74,6 +75,6 @@ def count_tokens_mini(width: int, height: int, vision: ModelVision) -> int:
     or more.
     """
     scale = TARGET_X_HEIGHT_PIXELS / 7.0
-    rows = min(-(-round(height * scale) // vision.cell_pixels), MAX_ROWS)
-    columns = min(-(-round(width * scale) // vision.cell_pixels), MAX_COLUMNS)
+    rows = min(-(-round(height * scale) // vision.cell_height), MAX_ROWS)
+    columns = min(-(-round(width * scale) // vision.cell_width), MAX_COLUMNS)
     return min(rows * columns, vision.max_image_tokens)

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 class ModelVision:
     """How one model sees; picklable and hashable.
 
-    `family` names the preparation, `mode` its size setting, `cell_pixels` the side of one visual token in
-    the prepared view, `wanted_dpi` the resolution at which a PDF page should be rendered for it,
+    `family` names the preparation, `mode` its size setting, `cell_width` and `cell_height` the area of one
+    visual token in pixels of the prepared view, `wanted_dpi` the resolution at which a PDF page should be rendered for it,
     `takes_prompt` whether it can be asked for anything but the text.
     """
 
     family: str
     mode: str
-    cell_pixels: int
+    cell_width: int
+    cell_height: int
     max_image_tokens: int
     wanted_dpi: int
     settings: tuple[tuple[str, float], ...] = ()

@@ -18,7 +18,7 @@ def vision_tiny(mode: str) -> ModelVision:
     """The only way it sees. ValueError for a mode other than `auto` and `page`."""
     if mode not in ("auto", "page"):
         raise ValueError(f"model 'tiny' has no mode {mode!r}; it knows: page")
-    return ModelVision("tiny", "page", CELL_PIXELS, MAX_CELLS_PER_SIDE**2, 72)
+    return ModelVision("tiny", "page", CELL_PIXELS, CELL_PIXELS, MAX_CELLS_PER_SIDE**2, 72)
 
 
 def prepare_tiny(image: Image.Image, vision: ModelVision, dpi: float | None) -> PreparedPage:

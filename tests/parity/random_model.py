@@ -34,7 +34,7 @@ class RandomAdapter(ModelAdapter):
         broken_tokens: int = -1,
     ) -> None:
         self.name, self.revision = "random", "1"
-        self.vision = ModelVision("tiny", "page", 8, MAX_IMAGE_TOKENS, 72)
+        self.vision = ModelVision("tiny", "page", 8, 8, MAX_IMAGE_TOKENS, 72)
         self.shape = DecoderShape(5, 4, 2, 16, 64, VOCABULARY)
         self.stop_ids, self.text_window = stop_ids, text_window
         self.default_prompt, self.max_output_tokens = "", 60

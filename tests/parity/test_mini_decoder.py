@@ -9,9 +9,10 @@ from fastocr_core import DecodePolicy, Engine, EngineLimits, PageText
 from fastocr_core.bench.decode import noise_page
 from fastocr_core.models.mini.adapter import MiniAdapter
 from fastocr_core.models.mini.reader import MiniReader
+from fastocr_core.vision.mini_view import MINI_VISION
 from fastocr_core.vision.prepared import PreparedPage
 
-PAGES = [noise_page(cells, 32, cells) for cells in (24, 60, 12, 35, 48)]
+PAGES = [noise_page(cells, MINI_VISION, cells) for cells in (24, 60, 12, 35, 48)]
 LIMITS = EngineLimits(max_output_tokens=40)
 POLICIES = [DecodePolicy.dense(), DecodePolicy.fastocr(0.1, floor=2, warmup_steps=3)]
 

@@ -81,9 +81,13 @@ class MiniAdapter(ModelAdapter):
 def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
     """Load the weights beside this file, or a folder of the same shape (model.safetensors and config.json).
 
-    Raises FileNotFoundError, or ValueError when tensors are missing, unknown or of another shape.
+    Raises FileNotFoundError where a file is not there, ValueError when tensors are missing, unknown, of another shape or
+    no numbers with a fraction.
     """
     home = folder or mini_folder()
+    for name in (CARD, WEIGHTS_FILE):
+        if not (home / name).is_file():
+            raise FileNotFoundError(f"{home} holds no {name}, so it is no folder of mini")
     card = json.loads((home / CARD).read_text("utf-8"))
     if card.get("vocabulary") != alphabet.VOCABULARY or card.get("characters") != alphabet.CHARACTERS:
         raise ValueError(f"{home / CARD} was written for another alphabet")
@@ -94,8 +98,8 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
         for key in file.keys():  # noqa: SIM118 - a safetensors handle is not a mapping
             tensor = file.get_tensor(key)
             state[key] = tensor.float() if tensor.is_floating_point() else tensor
-    wanted = {key: value.shape for key, value in reader.state_dict().items()}
-    found = {key: value.shape for key, value in state.items()}
+    wanted = {key: (value.shape, value.dtype) for key, value in reader.state_dict().items()}
+    found = {key: (value.shape, value.dtype) for key, value in state.items()}
     if wanted != found:
         differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
         raise ValueError(f"{home / WEIGHTS_FILE} does not fit the model: {', '.join(differing[:5])}")

@@ -13,7 +13,7 @@ from fastocr_core.models.mini.alphabet import COLUMN_PIXELS, FIRST_COLUMN, FIRST
 
 COLUMN_UNITS = 32  # position units per pixel along a line: brings both axes to wavelengths of 60 to 1,100 px
 _HALF_LETTER_PIXELS = 4
-_CELL_PIXELS = 32
+_CELL_WIDTH = 32
 # typical widths in pixels at an x-height of 9.5 px, over the training fonts
 _WIDTHS = (
     (6, "'‘’,.:;lijíîìï|¡!·"),
@@ -51,8 +51,8 @@ def column_place(tokens: Tensor) -> Tensor:
 
 def image_places(rows: int, columns: int, row_offset: int = 0, column_offset: int = 0) -> Tensor:
     """Cell middles, int64 [3, rows * columns]; offsets in cells."""
-    row = (torch.arange(rows) + row_offset) * _CELL_PIXELS + _CELL_PIXELS // 2
-    column = ((torch.arange(columns) + column_offset) * _CELL_PIXELS + _CELL_PIXELS // 2) * COLUMN_UNITS
+    row = (torch.arange(rows) + row_offset) * ROW_PIXELS + ROW_PIXELS // 2  # a cell is one row band high
+    column = ((torch.arange(columns) + column_offset) * _CELL_WIDTH + _CELL_WIDTH // 2) * COLUMN_UNITS
     grid = torch.stack([row[:, None].expand(rows, columns), column[None].expand(rows, columns)])
     return torch.cat([torch.zeros(1, rows * columns, dtype=torch.long), grid.reshape(2, -1)])
 

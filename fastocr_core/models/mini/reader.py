@@ -1,7 +1,7 @@
 """The embedded reader as one module: vision tower, token embeddings, a decoder from transformers, output head.
 
-Image tokens come first and are ordinary cached tokens. The position added to a visual token is the mean of the embeddings of the
-row and column tokens that name its area, so that writing a position and looking at it use the same code.
+Image tokens come first and are ordinary cached tokens. The position added to a visual token is the embedding of its row token
+plus the mean of those of its column tokens, so that writing a position and looking at it use the same code.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from fastocr_core.models.mini import alphabet, places, tower
 
 LAYERS, HIDDEN, HEADS = 6, 192, 6
 TEXT_WINDOW = 160  # each output token sees the image, BEGIN and this many outputs, itself included
-ROWS_PER_CELL = tower.CELL_PIXELS // alphabet.ROW_PIXELS
-_PEN_ROW_WAVES = (32.0, 64.0, 128.0)  # pixels
+_PEN_ROW_WAVES = (64.0, 128.0)  # pixels
 _PEN_COLUMN_WAVES = (11.0, 16.0, 32.0, 64.0, 128.0)
-COLUMNS_PER_CELL = tower.CELL_PIXELS // alphabet.COLUMN_PIXELS
+COLUMNS_PER_CELL = tower.CELL_WIDTH // alphabet.COLUMN_PIXELS  # a cell is one row band high
 
 
 def decoder_config() -> Qwen2_5_VLTextConfig:
@@ -95,8 +94,8 @@ class MiniReader(nn.Module):
     def positions(self, rows: int, columns: int, row_offset: int = 0, column_offset: int = 0) -> Tensor:
         """Position codes [rows, columns, hidden] of a cell grid; offsets in cells shift the page (training only)."""
         table = self.decoder.embed_tokens.weight
-        first = alphabet.FIRST_ROW + row_offset * ROWS_PER_CELL
-        row_codes = table[first : first + rows * ROWS_PER_CELL].view(rows, ROWS_PER_CELL, HIDDEN).mean(1)
+        first = alphabet.FIRST_ROW + row_offset
+        row_codes = table[first : first + rows]
         first = alphabet.FIRST_COLUMN + column_offset * COLUMNS_PER_CELL
         column_codes = (
             table[first : first + columns * COLUMNS_PER_CELL].view(columns, COLUMNS_PER_CELL, HIDDEN).mean(1)
@@ -110,12 +109,12 @@ class MiniReader(nn.Module):
         return embedded
 
     def see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """uint8 [B, H, W] -> cell contents [B, h, w, hidden] without positions, and glyph logits [B, 2h, 8w, GLYPHS]."""
+        """uint8 [B, H, W] -> cell contents [B, h, w, hidden] without positions, and glyph logits [B, h, 8w, GLYPHS]."""
         features, logits = self.stem(tower.as_input(pixels))
         return self.merger(logits.float().softmax(-1), features), logits
 
     def encode(self, pixels: Tensor) -> Tensor:
-        """One page uint8 [H, W], sides multiples of 32 -> image tokens [h*w, hidden]."""
+        """One page uint8 [H, W], height a multiple of 16, width of 32 -> image tokens [h*w, hidden]."""
         content, _ = self.see(pixels.unsqueeze(0))
         _, rows, columns, _ = content.shape
         return (content[0] + self.positions(rows, columns)).reshape(rows * columns, HIDDEN)

@@ -1,8 +1,9 @@
-"""The vision tower of the embedded reader: a small convolutional stem, glyph heads, and one visual token per 32-px cell.
+"""The vision tower of the embedded reader: a small convolutional stem, glyph heads, and one visual token per 32 x 16 px cell.
 
 Pixels [B, 1, H, W] -> stem features [B, 192, H/16, W/16] -> for each 16 x 4 px strip a distribution over glyphs ->
-cell tokens [B, (H/32)*(W/32), hidden]. The glyph distribution is the joint between eye and language: the stem is trained to
-name the glyph whose centre falls into each strip, the decoder can be trained on exact strips alone.
+cell tokens [B, (H/16)*(W/32), hidden]. The glyph distribution is the joint between eye and language: the stem is trained to
+name the glyph whose centre falls into each strip, the decoder can be trained on exact strips alone. A cell is half as high
+as it is wide, so that it never holds letters of two lines.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from torch import Tensor, nn
 
 from fastocr_core.models.mini import alphabet
 
-CELL_PIXELS = 32
+CELL_WIDTH, CELL_HEIGHT = 32, 16  # pixels
 STRIP_HEIGHT, STRIP_WIDTH = 16, 4  # pixels of one strip
 STRIPS_PER_FEATURE = 16 // STRIP_WIDTH
-STRIPS_PER_CELL = (CELL_PIXELS // STRIP_HEIGHT) * (CELL_PIXELS // STRIP_WIDTH)  # 2 x 8
+FEATURES_PER_CELL = CELL_WIDTH // 16
+STRIPS_PER_CELL = CELL_WIDTH // STRIP_WIDTH
 GLYPHS = len(alphabet.CHARACTERS) + 1  # class 0: no glyph centre in this strip
 _CHANNELS = ((32, 2), (48, 2), (48, 1), (96, 2), (96, 1), (96, 1), (192, 2), (192, 1), (192, 1))
 
@@ -54,23 +56,21 @@ class CellMerger(nn.Module):
         super().__init__()
         self.glyph_embedding = nn.Linear(GLYPHS, glyph_width, bias=False)
         self.project = nn.Linear(STRIPS_PER_CELL * glyph_width, hidden)
-        self.raw = nn.Linear(4 * stem_channels, hidden, bias=False)
+        self.raw = nn.Linear(FEATURES_PER_CELL * stem_channels, hidden, bias=False)
         nn.init.zeros_(self.raw.weight)
         self.norm = nn.LayerNorm(hidden)
 
     def forward(self, strips: Tensor, features: Tensor | None) -> Tensor:
-        """strips [B, h*2, w*8, GLYPHS] (probabilities), features [B, C, h*2, w*2] or None -> [B, h, w, hidden]."""
+        """strips [B, h, w*8, GLYPHS] (probabilities), features [B, C, h, w*2] or None -> [B, h, w, hidden]."""
         return self.merge(self.glyph_embedding(strips), features)
 
     def merge(self, embedded: Tensor, features: Tensor | None) -> Tensor:
-        """embedded strips [B, h*2, w*8, E], features as in `forward` -> [B, h, w, hidden]."""
+        """embedded strips [B, h, w*8, E], features as in `forward` -> [B, h, w, hidden]."""
         batch, rows, columns, width = embedded.shape
-        embedded = embedded.view(batch, rows // 2, 2, columns // 8, 8, width).permute(0, 1, 3, 2, 4, 5)
-        tokens: Tensor = self.project(embedded.reshape(batch, rows // 2, columns // 8, -1))
+        across = columns // STRIPS_PER_CELL
+        tokens: Tensor = self.project(embedded.reshape(batch, rows, across, STRIPS_PER_CELL * width))
         if features is not None:
-            channels = features.shape[1]
-            grouped = features.view(batch, channels, rows // 2, 2, columns // 8, 2).permute(0, 2, 4, 3, 5, 1)
-            tokens = tokens + self.raw(grouped.reshape(batch, rows // 2, columns // 8, 4 * channels))
+            tokens = tokens + self.raw(features.permute(0, 2, 3, 1).reshape(batch, rows, across, -1))
         normed: Tensor = self.norm(tokens)
         return normed
 

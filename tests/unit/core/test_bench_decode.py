@@ -25,7 +25,7 @@ def test_table_and_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_bytes_are_weights_and_cache_rows() -> None:
     model = load("tiny", device="cpu")
-    page = decode.noise_page(100, 32, 0)
+    page = decode.noise_page(100, model.vision, 0)
     assert page.image_tokens == page.grid_rows * page.grid_columns <= 100
     weights = 4 * sum(parameter.numel() for parameter in model.decoder.parameters())
     # Keys and values of a token: 4 layers, 2 kv heads of 16, 4 bytes. One prompt token; 2 outputs on average.

@@ -16,11 +16,15 @@ from fastocr_core.models.mini import alphabet, places, tower
 from fastocr_core.models.mini.adapter import load_mini
 from fastocr_core.models.mini.reader import HIDDEN, TEXT_WINDOW, MiniReader
 from fastocr_core.models.mini.train import guided
-from fastocr_core.models.mini.train.layout import LayoutStyle
-from fastocr_core.models.mini.train.samples import Batch, PageRange, PageSource
+from fastocr_core.models.mini.train.curriculum import phases
+from fastocr_core.models.mini.train.samples import Batch, PageSource
 from fastocr_core.models.mini.train.stem import glyph_loss
 
-PARTNER_STALE_SECONDS = 240.0
+PARTNER_STALE_SECONDS = 900.0
+COUNT_OFFSETS = 4500
+AVERAGE_STEPS = (
+    200  # that the running average of the weights reaches back; a few pages a step make single weights noisy
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +41,6 @@ class DecoderSchedule:
     fixated_share: float = 0.0  # of batches read through fixations
     partner: str = ""  # name of a second process of the same run whose weights are averaged in
     seed: int = 2
-
-
-def phases(progress: float) -> PageRange:
-    """The curriculum: crops of random strings with wide lines first, whole pages of real text last."""
-    if progress < 0.25:
-        style = LayoutStyle(min_pitch_pixels=32.0 * (1 - progress * 4) + 20, heading_share=0.05)
-        return PageRange((6, 11), (6, 12), style, random_share=0.9 - 1.6 * progress)
-    if progress < 0.5:
-        style = LayoutStyle(x_height_pixels=(8.3, 11.2), min_pitch_pixels=34.0, short_share=0.4)
-        return PageRange((6, 13), (6, 13), style, random_share=0.5)
-    if progress < 0.65:
-        style = LayoutStyle(
-            x_height_pixels=(7.8, 12.0), pitch=(1.1, 2.0), min_pitch_pixels=24.0, short_share=0.4
-        )
-        return PageRange((8, 20), (8, 20), style, random_share=0.3)
-    if progress < 0.8:
-        style = LayoutStyle((7.8, 12.0), (1.15, 2.0), min_pitch_pixels=22.0, short_share=0.4)
-        return PageRange((10, 31), (10, 26), style, random_share=0.18, blank_share=0.06)
-    if progress < 0.95:
-        style = LayoutStyle(
-            (7.8, 12.0), (1.15, 1.9), min_pitch_pixels=21.0, margin_pixels=(10, 110), short_share=0.35
-        )
-        return PageRange((18, 38), (16, 32), style, random_share=0.12, blank_share=0.06, offset_share=0.25)
-    # two lines in one cell are the last thing to be learned
-    style = LayoutStyle(
-        (8.2, 11.8), (1.18, 1.65), min_pitch_pixels=21.0, margin_pixels=(10, 90), short_share=0.3
-    )
-    return PageRange((12, 30), (12, 28), style, random_share=0.12, blank_share=0.03, offset_share=0.25)
 
 
 @dataclass(slots=True)
@@ -130,6 +106,8 @@ def forward(reader: MiniReader, batch: Batch, corrupted: float, kept_share: floa
         inputs = torch.cat([begin, _corrupt(batch.tokens[:, :-1], corrupted)], dim=1)
         count, length = image.shape[1], inputs.shape[1]
         written = places.output_places(inputs)  # [3, B, T]
+        # a page of a book has more outputs than most training pages: the count starts anywhere
+        written[0, :, 1:] += torch.randint(0, COUNT_OFFSETS, (len(images), 1))
         embeddings = torch.cat([image, reader.embed(inputs, written)], dim=1)
         positions = torch.cat([torch.stack(cells, dim=1), written], dim=2)  # [3, B, N + T]
         glance = guided.Glance(count, guided.reading_mask(count, length, TEXT_WINDOW), kept_share)
@@ -184,14 +162,21 @@ class Trainer:
             self._parameters, schedule.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
         self.spent, self.steps, self.characters, self._met = 0.0, 0, 0, 0.0
+        self._own_characters, self._partner_characters = 0, 0  # when the two last met
+        averaged = None
         if self._checkpoint.exists():
             state = torch.load(self._checkpoint, weights_only=True)
             self.reader.load_state_dict(state["reader"])
             if "optimizer" in state:
                 self._optimizer.load_state_dict(state["optimizer"])
             self.spent, self.steps, self.characters = state["spent"], state["steps"], state["characters"]
+            self._own_characters = self._partner_characters = self.characters
+            averaged = state.get("average", state["reader"])
         elif schedule.rendered:
             self._join(folder)
+        self._average = {key: value.clone() for key, value in self.reader.state_dict().items()}
+        if averaged is not None:
+            self._average.update(averaged)
         self._source = PageSource(schedule.seed + self.steps, schedule.rendered)
         self._chance = np.random.default_rng(schedule.seed + 77 + self.steps)
         self.reader.train()
@@ -210,7 +195,8 @@ class Trainer:
         """One batch: pages of the current phase, forward, backward, update."""
         schedule = self._schedule
         progress = min(self.spent / schedule.seconds, 1.0)
-        pages = phases(schedule.first_phase + (1 - schedule.first_phase) * progress)
+        phase = schedule.first_phase + (1 - schedule.first_phase) * progress
+        pages = phases(phase, float(self._chance.random()))
         batch = self._source.batch(pages, schedule.token_budget)
         warm = min(1.0, (self.steps + 1) / 100)
         rate = schedule.learning_rate * warm * (0.5 * (1 + np.cos(np.pi * progress)) * 0.95 + 0.05)
@@ -224,13 +210,22 @@ class Trainer:
         losses.total().backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
+        self._follow()
         self.steps += 1
         self.characters += int((batch.tokens != alphabet.PAD).sum())
         return losses
 
+    def _follow(self) -> None:
+        """Move the running average towards the weights."""
+        with torch.no_grad():
+            for key, value in self.reader.state_dict().items():
+                if value.is_floating_point():
+                    self._average[key].lerp_(value, 1 / AVERAGE_STEPS)
+
     def save(self) -> None:
         state = {
             "reader": self.reader.state_dict(),
+            "average": self._average,
             "optimizer": self._optimizer.state_dict(),
             "spent": self.spent,
         }
@@ -248,11 +243,15 @@ class Trainer:
         if written <= self._met or time.time() - written > PARTNER_STALE_SECONDS:
             return
         self._met = written
-        weights = torch.load(other, weights_only=True)["reader"]
+        state = torch.load(other, weights_only=True)
+        learned = state["characters"] - self._partner_characters, self.characters - self._own_characters
+        self._partner_characters, self._own_characters = state["characters"], self.characters
+        # by what each has read since they last met, so that a slow partner does not hold back a fast one
+        share = min(max(learned[0] / max(sum(learned), 1), 0.0), 1.0)
         with torch.no_grad():
             for key, value in self.reader.state_dict().items():
                 if value.is_floating_point():
-                    value.lerp_(weights[key], 0.5)
+                    value.lerp_(state["reader"][key], share)
 
     def run(self) -> None:
         last = time.monotonic()

@@ -12,11 +12,11 @@ from fastocr_core.models.mini.train.guided import FOCAL_LAYER
 
 
 def export_reader(checkpoint: pathlib.Path, folder: pathlib.Path) -> None:
-    """reader.pt -> folder/model.safetensors and folder/config.json."""
+    """reader.pt -> folder/model.safetensors and folder/config.json; the running average of the weights where it is kept."""
     state = torch.load(checkpoint, weights_only=True, map_location="cpu")
     tensors = {
         key: (value.half() if value.is_floating_point() else value).contiguous()
-        for key, value in state["reader"].items()
+        for key, value in state.get("average", state["reader"]).items()
     }
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

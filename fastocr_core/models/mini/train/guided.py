@@ -23,7 +23,8 @@ LEAST_KEPT = 16
 
 @dataclass(slots=True)
 class Glance:
-    """What one forward pass shares among its layers. masks are bool [1 or B, 1, S, S], True = may look.
+    """What one forward pass shares among its layers. masks are bool [1 or B, 1, T, S] for the
+    T outputs behind the image tokens, True = may look; image tokens see those before them.
 
     before: mask of the layers before the focal one when fixating (set by the caller); chosen: mask of the layers
     after it (set by the focal layer). kept_share 0 means no fixation.
@@ -63,8 +64,14 @@ def guided_attention(
     if layer in GUIDED_LAYERS:
         pointing = query[:, :GUIDED_HEADS, image:] @ key[:, :GUIDED_HEADS, :image].transpose(2, 3)
         module.guide_logits = pointing.float() * scaling  # [B, heads, T, image]
-    output = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
-    return output.transpose(1, 2).contiguous(), None
+    # two calls: the first needs no mask and skips half of the products, the largest part of a step
+    shown = functional.scaled_dot_product_attention(
+        query[:, :, :image], key[:, :, :image], value[:, :, :image], is_causal=True, scale=scaling
+    )
+    written = functional.scaled_dot_product_attention(
+        query[:, :, image:], key, value, attn_mask=mask, scale=scaling
+    )
+    return torch.cat([shown, written], dim=2).transpose(1, 2).contiguous(), None
 
 
 def register() -> str:
@@ -84,26 +91,22 @@ def with_image_part(mask: Tensor, chosen: Tensor) -> Tensor:
     """`mask` with the image part of outputs beyond the warm-up replaced by chosen bool [B, T, N]."""
     batch, _, image = chosen.shape
     combined = mask.expand(batch, 1, -1, -1).clone()
-    first = image + WARMUP_OUTPUTS
-    combined[:, 0, first:, :image] = chosen[:, WARMUP_OUTPUTS:]
+    combined[:, 0, WARMUP_OUTPUTS:, :image] = chosen[:, WARMUP_OUTPUTS:]
     return combined
 
 
 def around(cells: Tensor, rows: int, columns: int) -> Tensor:
-    """Cells within one row and three columns of each given flat cell; int64 [B, T] (-1: everything) -> bool [B, T, N]."""
+    """Cells within two rows and three columns of each given flat cell; int64 [B, T] (-1: everything) -> bool [B, T, N]."""
     row, column = cells // columns, cells % columns
-    near_row = (torch.arange(rows) - row.unsqueeze(-1)).abs() <= 1  # [B, T, rows]
+    near_row = (torch.arange(rows) - row.unsqueeze(-1)).abs() <= 2  # [B, T, rows]
     near_column = (torch.arange(columns) - column.unsqueeze(-1)).abs() <= 3
     near = (near_row.unsqueeze(-1) & near_column.unsqueeze(-2)).flatten(2)
     return near | (cells < 0).unsqueeze(-1)
 
 
 def reading_mask(image_tokens: int, text_tokens: int, window: int) -> Tensor:
-    """bool [1, 1, S, S], True = may look: causal; outputs see the whole image, BEGIN and the last `window` outputs."""
-    length = image_tokens + text_tokens
-    index = torch.arange(length)
-    allowed = index[None, :] <= index[:, None]
-    first_output = image_tokens + 1
-    recent = index[None, :] > index[:, None] - window
-    allowed &= recent | (index[None, :] < first_output)
+    """bool [1, 1, T, S], True = may look: outputs see the whole image, BEGIN and the last `window` outputs."""
+    index = torch.arange(image_tokens + text_tokens)
+    own = index[image_tokens:, None]
+    allowed = (index <= own) & ((index > own - window) | (index <= image_tokens))
     return allowed[None, None]

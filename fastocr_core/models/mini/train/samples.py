@@ -9,19 +9,20 @@ import torch
 from torch import Tensor
 
 from fastocr_core.models.mini import alphabet, tower
-from fastocr_core.models.mini.reader import COLUMNS_PER_CELL, ROWS_PER_CELL
+from fastocr_core.models.mini.reader import COLUMNS_PER_CELL
 from fastocr_core.models.mini.train.fonts import TRAINED, face_weights, find_faces
-from fastocr_core.models.mini.train.ink import InkStyle, blank_leaf, draw
+from fastocr_core.models.mini.train.ink import CLEAN, InkStyle, blank_leaf, degraded, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, Truth, compose, truth_of
 from fastocr_core.models.mini.train.texts import TextSource, load_corpus
 
-CELL = tower.CELL_PIXELS
+SIDE_PIXELS = 32  # unit of page sides
+ROWS_PER_SIDE = SIDE_PIXELS // tower.CELL_HEIGHT
 LAYERS_OF_DOUBT = 4  # true strip, neighbour in x, neighbour in y, wrong glyph
 
 
 @dataclass(frozen=True, slots=True)
 class PageRange:
-    """Sizes and looks of the pages of one training phase; sides in cells."""
+    """Sizes and looks of the pages of one training phase; sides in units of 32 px."""
 
     rows: tuple[int, int]
     columns: tuple[int, int]
@@ -31,13 +32,14 @@ class PageRange:
     offset_share: float = (
         0.6  # pages that sit somewhere on a larger page, so that every row and column is learned
     )
+    worn_share: float = 0.0  # pages that wear as scans do, clean print otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Pages of one grid size. strips: classes int64 and weights float32, both [B, LAYERS_OF_DOUBT, 2h, 8w]; pixels uint8
+    """Pages of one grid size. strips: classes int64 and weights float32, both [B, LAYERS_OF_DOUBT, h, 8w]; pixels uint8
     [B, H, W] or None; tokens int64 [B, T] padded with PAD; cells int64 [B, T] flat index of the cell a token names, -1 for
-    none; offsets (row, column) in cells by page; labels int64 [B, 2h, 8w] glyph classes."""
+    none; offsets (row, column) in cells by page; labels int64 [B, h, 8w] glyph classes."""
 
     rows: int
     columns: int
@@ -54,7 +56,7 @@ def doubtful_strips(
     truth: Truth, rows: int, columns: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a well-trained stem would see of a layout: exact strips, blurred at strip borders, now and then wrong."""
-    height, width = rows * 2, columns * 8
+    height, width = rows, columns * tower.STRIPS_PER_CELL
     classes = np.zeros((LAYERS_OF_DOUBT, height, width), np.int64)
     weights = np.zeros((LAYERS_OF_DOUBT, height, width), np.float32)
     x = truth.x[truth.is_glyph] / tower.STRIP_WIDTH
@@ -81,7 +83,7 @@ def doubtful_strips(
 def _shifted(truth: Truth, offset: tuple[int, int]) -> np.ndarray:
     tokens = truth.tokens.copy()
     row = (tokens >= alphabet.FIRST_ROW) & (tokens < alphabet.FIRST_COLUMN)
-    tokens[row] += offset[0] * ROWS_PER_CELL
+    tokens[row] += offset[0]
     tokens[tokens >= alphabet.FIRST_COLUMN] += offset[1] * COLUMNS_PER_CELL
     return tokens
 
@@ -93,23 +95,22 @@ class PageSource:
         self._generator = np.random.default_rng(seed)
         self._faces = find_faces(TRAINED)
         self._weights = face_weights(self._faces)
-        self._corpus = load_corpus()
+        self._texts = TextSource(load_corpus(), random_share=0.0)
         self._rendered = rendered
-        self._ink = InkStyle()
 
     def batch(self, pages: PageRange, token_budget: int) -> Batch:
         generator = self._generator
-        rows, columns = int(generator.integers(*pages.rows)), int(generator.integers(*pages.columns))
-        source = TextSource(self._corpus, pages.random_share)
+        rows = int(generator.integers(*pages.rows)) * ROWS_PER_SIDE
+        columns = int(generator.integers(*pages.columns))
+        height, width = rows * tower.CELL_HEIGHT, columns * tower.CELL_WIDTH
+        self._texts.random_share = pages.random_share
         layouts: list[PageLayout] = []
         truths: list[Truth] = []
         longest = 0
         while len(layouts) < 32:
-            layout = compose(
-                generator, columns * CELL, rows * CELL, self._faces, self._weights, source, pages.style
-            )
+            layout = compose(generator, width, height, self._faces, self._weights, self._texts, pages.style)
             if generator.random() < pages.blank_share:
-                layout = PageLayout(columns * CELL, rows * CELL, ())
+                layout = PageLayout(width, height, ())
             truth = truth_of(layout)
             longest = max(longest, len(truth.tokens))
             if layouts and (len(layouts) + 1) * (rows * columns + longest) > token_budget:
@@ -117,6 +118,12 @@ class PageSource:
             layouts.append(layout)
             truths.append(truth)
         return self._assemble(rows, columns, pages, layouts, truths)
+
+    def _ink(self, worn_share: float) -> InkStyle:
+        """How the next page looks."""
+        if self._generator.random() >= worn_share:
+            return CLEAN
+        return degraded(float(self._generator.uniform(0.1, 0.95)))
 
     def _assemble(
         self, rows: int, columns: int, pages: PageRange, layouts: list[PageLayout], truths: list[Truth]
@@ -133,26 +140,28 @@ class PageSource:
             offset = (0, 0)
             if generator.random() < pages.offset_share:
                 offset = (
-                    int(generator.integers(0, alphabet.ROWS // ROWS_PER_CELL - rows + 1)),
+                    int(generator.integers(0, alphabet.ROWS - rows + 1)),
                     int(generator.integers(0, alphabet.COLUMNS // COLUMNS_PER_CELL - columns + 1)),
                 )
             offsets.append(offset)
             count = len(truth.tokens)
             tokens[index, :count] = _shifted(truth, offset)
-            row = np.clip(truth.y // CELL, 0, rows - 1).astype(int)
-            column = np.clip(truth.x // CELL, 0, columns - 1).astype(int)
+            row = np.clip(truth.y // tower.CELL_HEIGHT, 0, rows - 1).astype(int)
+            column = np.clip(truth.x // tower.CELL_WIDTH, 0, columns - 1).astype(int)
             cells[index, : count - 1] = (row * columns + column)[:-1]
         pixels = None
         if self._rendered:
             images = [
-                draw(layout, generator, self._ink)
+                draw(layout, generator, self._ink(pages.worn_share))
                 if layout.lines
-                else blank_leaf(generator, rows * CELL, columns * CELL)
+                else blank_leaf(generator, rows * tower.CELL_HEIGHT, columns * tower.CELL_WIDTH)
                 for layout in layouts
             ]
             pixels = torch.from_numpy(np.stack(images))
         labels = [
-            strip_labels(layout) if layout.lines else np.zeros((rows * 2, columns * 8), np.int64)
+            strip_labels(layout)
+            if layout.lines
+            else np.zeros((rows, columns * tower.STRIPS_PER_CELL), np.int64)
             for layout in layouts
         ]
         return Batch(

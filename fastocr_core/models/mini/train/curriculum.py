@@ -1,0 +1,53 @@
+"""Which pages the decoder learns from, by how far the training has come: easy ones first, all kinds and all wear last."""
+
+from __future__ import annotations
+
+from fastocr_core.models.mini.train.layout import LayoutStyle
+from fastocr_core.models.mini.train.samples import PageRange
+
+# what real documents are made of, and how often each is drawn once whole pages are read
+_KINDS = (
+    ("prose", 5.0), ("mixed", 3.0), ("two_columns", 2.5), ("three_columns", 0.7), ("lists", 1.0), ("letter", 0.6),
+    ("tables", 0.9), ("forms", 0.6), ("contents", 0.9), ("listing", 0.4), ("figures", 0.5), ("verse", 0.3),
+)  # fmt: skip
+
+
+def phases(progress: float, chance: float) -> PageRange:
+    """The curriculum: crops of random strings with wide lines first, whole pages of all kinds last.
+
+    progress: 0 to 1; chance: uniform in 0..1, chooses among the kinds of pages mixed in the last phase.
+    """
+    if progress < 0.25:
+        style = LayoutStyle(min_pitch_pixels=32.0 * (1 - progress * 4) + 20, heading_share=0.05)
+        return PageRange((6, 11), (6, 12), style, random_share=0.9 - 1.6 * progress)
+    if progress < 0.5:
+        style = LayoutStyle(x_height_pixels=(8.3, 11.2), min_pitch_pixels=34.0, short_share=0.4)
+        return PageRange((6, 13), (6, 13), style, random_share=0.5)
+    if progress < 0.65:
+        style = LayoutStyle(
+            x_height_pixels=(7.8, 12.0), pitch=(1.1, 2.0), min_pitch_pixels=24.0, short_share=0.4
+        )
+        return PageRange((8, 20), (8, 20), style, random_share=0.3)
+    return _whole(chance)
+
+
+def _whole(chance: float) -> PageRange:
+    """Whole pages, and among them smaller ones and tight lines, so that nothing learned is lost again."""
+    if chance < 0.2:
+        style = LayoutStyle(
+            (7.8, 12.0), (1.15, 1.9), min_pitch_pixels=19.0, margin_pixels=(10, 110), short_share=0.35
+        )
+        return PageRange((18, 38), (16, 32), style, random_share=0.12, blank_share=0.06, offset_share=0.25)
+    if chance < 0.32:
+        style = LayoutStyle((8.0, 12.0), (1.05, 1.45), min_pitch_pixels=18.0, short_share=0.3)
+        return PageRange((12, 30), (12, 28), style, random_share=0.15, blank_share=0.03, offset_share=0.25)
+    style = LayoutStyle(
+        (7.3, 12.5), (1.08, 1.9), min_pitch_pixels=18.0, margin_pixels=(2, 120), short_share=0.35, kinds=_KINDS,
+        gutter_pixels=(14, 60), furniture_share=0.35, footnote_share=0.12, emphasis_share=0.35, reverse_share=0.08,
+        neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6,
+    )  # fmt: skip
+    if chance > 0.95:  # a whole sheet at 150 dpi
+        return PageRange((40, 54), (30, 41), style, 0.08, blank_share=0.02, offset_share=0.1, worn_share=0.5)
+    if chance > 0.7:
+        return PageRange((8, 22), (10, 26), style, 0.2, blank_share=0.03, offset_share=0.4, worn_share=0.5)
+    return PageRange((18, 38), (18, 34), style, 0.12, blank_share=0.05, offset_share=0.25, worn_share=0.5)
