@@ -14,7 +14,9 @@ from ray.data import DataContext, Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
 ROW_BYTES = 4
-ACTOR_STARTS_LOST = 3  # a machine may be taken back while a model loads; what always fails ends the run soon enough
+ACTOR_STARTS_LOST = (
+    3  # a machine may be taken back while a model loads; what always fails ends the run soon enough
+)
 SHARD_NUMBERS = pa.schema([pa.field("shard_index", pa.int32(), nullable=False)])
 
 

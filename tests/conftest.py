@@ -16,7 +16,14 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 # Two test processes side by side: torch threads of each would only wait for those of the other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Folders and files whose tests start clusters or look at all processes of the machine: one after the other.
-ONE_AT_A_TIME = ("tests/ray/", "tests/s3/", "tests/soak/", "test_infra_two_nodes.py", "test_local_ray.py", "test_doctor.py")
+ONE_AT_A_TIME = (
+    "tests/ray/",
+    "tests/s3/",
+    "tests/soak/",
+    "test_infra_two_nodes.py",
+    "test_local_ray.py",
+    "test_doctor.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
