@@ -139,7 +139,8 @@ def test_token_budget_bounds_the_pages_at_once() -> None:
         limits = EngineLimits(token_budget=budget, max_output_tokens=12)
         with Engine(RandomAdapter(), max_batch=4, limits=limits) as engine:
             assert len(list(engine.read(pages))) == 6
-            assert engine.slot_fill() == pytest.approx(at_once / 4)
+            # the first steps may be taken before all pages were handed over
+            assert (at_once - 1) / 4 < engine.slot_fill() <= at_once / 4
 
 
 def test_read_share_equals_an_instrumented_count(monkeypatch: pytest.MonkeyPatch) -> None:
