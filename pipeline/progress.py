@@ -114,7 +114,9 @@ class Observer:
     def busy_share(self) -> float:
         """Share of the OCR actors' life in which the model was at work."""
         alive = sum(alive for _, alive in self._actors.values())
-        return sum(busy for busy, _ in self._actors.values()) / alive if alive else 0.0
+        busy = sum(busy for busy, _ in self._actors.values())
+        # a second reading runs in an engine of its own beside the first: both are at work at once
+        return min(1.0, busy / alive) if alive else 0.0
 
     def pace(self, price: float | None) -> Pace:
         """Pages of this session by the device time that reading took, the start of the actors included."""

@@ -3,6 +3,7 @@
 import io
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -38,6 +39,14 @@ def _done(number: int, pages: int = 10, flagged: int = 1, failed: int = 2) -> Sh
         pages_repaired=0, image_tokens=100, output_tokens=50, read_now=True, actor="a", busy_seconds=9.0,
         alive_seconds=10.0,
     )  # fmt: skip
+
+
+def test_an_actor_with_two_engines_at_work_is_busy_and_no_more() -> None:
+    observer = Observer(io.StringIO())
+    observer.reading(10, 0, ocr_actors=1, gpus_per_actor=0.0)
+    observer.shard_done(replace(_done(0), busy_seconds=13.0))
+    observer.close()
+    assert observer.busy_share == 1.0
 
 
 def test_the_last_line_counts_every_outcome() -> None:
