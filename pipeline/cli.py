@@ -207,12 +207,16 @@ def view(
 
     def command() -> int:
         from fastocr_core import DecodePolicy
+        from pipeline.config import ConfigError
         from workers.view_page import view_page
 
-        policies = [DecodePolicy.named(decode or "fastocr", **settings)]
-        if beside_dense and policies[0].name != "dense":
-            policies.insert(0, DecodePolicy.dense())
-        html = view_page(document, page - 1, model or "mini", policies, prompt)
+        try:
+            policies = [DecodePolicy.named(decode or "fastocr", **settings)]
+            if beside_dense and policies[0].name != "dense":
+                policies.insert(0, DecodePolicy.dense())
+            html = view_page(document, page - 1, model or "mini", policies, prompt)
+        except (ValueError, OSError) as error:  # a file, page, model or policy that is not there
+            raise ConfigError(str(error)) from error
         output.write_text(html, "utf-8")
         typer.echo(f"{output}: {len(html) / 1e6:.1f} MB, open it in any browser")
         return 0

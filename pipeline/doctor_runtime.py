@@ -2,30 +2,20 @@
 
 import difflib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pipeline.config import RunConfig
 from pipeline.doctor import Finding, Level
 from pipeline.local_ray import ray_session
 from workers.model_copy import ModelSource
+from workers.self_test import KNOWN_TEXTS, known_page
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-KNOWN_LINES = (
-    "The lamp was lit at sunset and put out",
-    "at dawn. Two steamers and a brig passed",
-    "the bar before noon, all bound for home.",
-)
-PAGE_PIXELS = (900, 420)
-LETTER_PIXELS = 36
 LIKE_ENOUGH = 0.7  # unrelated prose is alike to about 0.4
 READS_NOTHING = "tiny"  # a toy with random weights: it shows that pages go through, not what they say
 TASK_SECONDS = 60.0
 
 
 def check_model(config: RunConfig) -> Sequence[Finding]:
-    """Load the model as an OCR actor does and let it read a page that says `KNOWN_LINES`."""
+    """Load the model as an OCR actor does and let it read a page of its self-test."""
     from fastocr_core import Engine, load
 
     source = ModelSource(config.model, config.model_revision, config.storage, config.cluster.model_cache)
@@ -34,7 +24,7 @@ def check_model(config: RunConfig) -> Sequence[Finding]:
     except (ValueError, FileNotFoundError) as error:
         return [Finding(Level.FAIL, "model", str(error), "check --model, and that its files are here")]
     with Engine(model, policy=config.decode, max_batch=1, limits=config.engine) as engine:
-        (page,) = engine.read([known_page()], config.prompt)
+        (page,) = engine.read([known_page(KNOWN_TEXTS[0])], config.prompt)
     where = f"{config.model} (revision {model.revision}) on {model.device}"
     return [judge_reading(config.model, where, page.text, page.finish_reason, page.error)]
 
@@ -48,7 +38,7 @@ def judge_reading(model: str, where: str, text: str, finish_reason: str, error: 
     if model == READS_NOTHING:
         return Finding(Level.OK, "model", f"{where} loads and decodes; it is a toy and reads nothing")
     likeness = difflib.SequenceMatcher(
-        None, " ".join(KNOWN_LINES), " ".join(text.split()), autojunk=False
+        None, " ".join(KNOWN_TEXTS[0].split()), " ".join(text.split()), autojunk=False
     ).ratio()
     if likeness < LIKE_ENOUGH:
         found = f"{where} read only {likeness:.0%} of a known page"
@@ -56,18 +46,6 @@ def judge_reading(model: str, where: str, text: str, finish_reason: str, error: 
             Level.FAIL, "model", found, "weights, revision or prompt do not fit; do not run with it"
         )
     return Finding(Level.OK, "model", f"{where} read {likeness:.0%} of a known page")
-
-
-def known_page() -> "Image":
-    """A clean page with a few printed lines."""
-    from PIL import Image, ImageDraw, ImageFont
-
-    page = Image.new("L", PAGE_PIXELS, 255)
-    draw = ImageDraw.Draw(page)
-    font = ImageFont.load_default(size=LETTER_PIXELS)
-    for place, line in enumerate(KNOWN_LINES):
-        draw.text((60, 90 + 72 * place), line, fill=0, font=font)
-    return page
 
 
 def check_ray(config: RunConfig) -> Sequence[Finding]:

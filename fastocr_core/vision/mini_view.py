@@ -23,7 +23,7 @@ def vision_mini(mode: str = "auto") -> ModelVision:
     return MINI_VISION
 
 
-def _stretched(grey: Image.Image, has_letters: bool) -> Image.Image:
+def full_contrast(grey: Image.Image, has_letters: bool) -> Image.Image:
     """Bring faint print to full contrast; pages without ink are left alone, so that texture is not turned
     into letters.
     """
@@ -48,7 +48,7 @@ def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> 
     scale = min(scale, limit, math.sqrt(room / (grey.width * grey.height)))
     width, height = max(1, round(grey.width * scale)), max(1, round(grey.height * scale))
     resized = grey.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=3.0)
-    resized = _stretched(resized, bool(letters.components))
+    resized = full_contrast(resized, bool(letters.components))
     rows, columns = -(-height // down), -(-width // across)
     pixels = np.asarray(resized)
     paper = grey_range(pixels)[1]

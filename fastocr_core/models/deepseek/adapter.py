@@ -24,7 +24,6 @@ from fastocr_core.models.base import (
 )
 from fastocr_core.models.checkpoint import Checkpoint, fill, open_checkpoint, weightless
 from fastocr_core.models.deepseek.configuration import deepseek_config, stated_text, unlimited_config
-from fastocr_core.models.deepseek.experts import use_rowwise_experts
 from fastocr_core.models.deepseek.grounding import parse_grounded
 from fastocr_core.models.deepseek.ngram_guard import NgramGuard
 from fastocr_core.models.deepseek.tower import PageTower
@@ -82,7 +81,6 @@ class DeepSeekOcrAdapter(ModelAdapter):
         self._tokenizer, self._dtype = tokenizer, dtype
         self._first = int(text.bos_token_id)
         self._end_text = tokenizer.decode([min(self.stop_ids)])
-        use_rowwise_experts(model)
 
     def to(self, device: torch.device) -> None:
         """Move the network; unless a type was asked for at loading, float32 on a CPU and bfloat16 elsewhere."""

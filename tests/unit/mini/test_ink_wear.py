@@ -12,7 +12,6 @@ from fastocr_core.models.mini.train import wear
 from fastocr_core.models.mini.train.fonts import Face
 from fastocr_core.models.mini.train.ink import CLEAN, InkStyle, age, degraded, draw, drawn, worn_leaf
 from fastocr_core.models.mini.train.layout import PageLayout
-from fastocr_core.vision.mini_view import _stretched
 from tests.unit.mini.test_layout_kinds import kind_layout
 
 EFFECTS = (
@@ -98,14 +97,6 @@ def test_dark_edges_are_drawn_where_there_is_room() -> None:
         for seed in range(10)
     ]
     assert max(shares) > 0.1
-
-
-@settings(max_examples=30, deadline=None)
-@given(seeds, st.integers(0, 200), st.integers(0, 255))
-def test_stretching_is_that_of_the_prepared_view(seed: int, low: int, high: int) -> None:
-    generator = np.random.default_rng(seed)
-    pixels = generator.integers(min(low, high), max(low, high) + 1, (40, 50)).astype(np.uint8)
-    assert np.array_equal(wear.stretched(pixels), np.asarray(_stretched(Image.fromarray(pixels), True)))
 
 
 @settings(max_examples=20, deadline=None)

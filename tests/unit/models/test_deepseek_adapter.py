@@ -16,7 +16,6 @@ from torch import Tensor
 from fastocr_core.models import load
 from fastocr_core.models.deepseek.adapter import DeepSeekOcrAdapter, load_deepseek_ocr, load_unlimited_ocr
 from fastocr_core.models.deepseek.configuration import deepseek_config, unlimited_config
-from fastocr_core.models.deepseek.experts import rowwise_experts
 from fastocr_core.models.deepseek.ngram_guard import NgramGuard
 from fastocr_core.models.deepseek.weights import UNUSED, renamed
 from fastocr_core.vision import model_vision
@@ -289,18 +288,3 @@ def test_pages_of_other_models_are_refused(adapter: DeepSeekOcrAdapter) -> None:
     )
     with pytest.raises(ValueError, match="not prepared for this model"):
         adapter.encode(other)
-
-
-@torch.inference_mode()
-def test_rows_of_experts_do_not_depend_on_their_neighbours(adapter: DeepSeekOcrAdapter) -> None:
-    experts: Any = adapter.model.model.language_model.layers[1].mlp.experts
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randn(8, 64, generator=generator)
-    chosen = torch.stack([torch.randperm(8, generator=generator)[:3] for _ in range(8)])
-    weights = torch.rand(8, 3, generator=generator)
-    together = rowwise_experts(experts, rows, chosen, weights)
-    for row in range(8):
-        alone = rowwise_experts(experts, rows[row : row + 1], chosen[row : row + 1], weights[row : row + 1])
-        assert torch.equal(alone[0], together[row])
-    many = rowwise_experts(experts, rows.repeat(8, 1), chosen.repeat(8, 1), weights.repeat(8, 1))
-    assert torch.allclose(many[:8], together, rtol=1e-4, atol=1e-5)

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from fastocr_core.models.mini.train import wear
 from fastocr_core.models.mini.train.marks import draw_rule
 from fastocr_core.models.mini.train.placement import PageLayout
+from fastocr_core.vision.mini_view import full_contrast
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,9 @@ def age(
         result = _saved(result, int(generator.integers(35, 90)))
     if _falls(generator, style.hard_jpeg):
         result = _saved(result, round(40 - generator.uniform(5, 28) * style.wear))
-    return np.asarray(wear.stretched(result) if style.stretched else result, np.uint8)
+    if style.stretched:
+        return np.array(full_contrast(Image.fromarray(result), has_letters=True))
+    return np.asarray(result, np.uint8)
 
 
 def _printed(image: Image.Image, generator: np.random.Generator, style: InkStyle) -> Image.Image:

@@ -10,7 +10,6 @@ import numpy as np
 from PIL import Image, ImageChops, ImageFilter
 
 from fastocr_core.models.mini.train.placement import PageLayout
-from fastocr_core.vision.scale import grey_range
 
 _FAX_ACROSS, _FAX_DOWN = 204 / 150, 98 / 150  # dots of a standard fax for each pixel of a page at 150 dpi
 
@@ -155,14 +154,3 @@ def bitonal_scan(image: Image.Image, generator: np.random.Generator, wear: float
     values = np.asarray(image.filter(ImageFilter.BoxBlur(1)), np.int16)
     grain = generator.integers(-1, 2, values.shape, dtype=np.int8) * int(generator.uniform(5, 70) * wear)
     return Image.fromarray((values + grain > generator.uniform(90, 190)) * np.uint8(255)).reduce(2)
-
-
-def stretched(pixels: np.ndarray) -> np.ndarray:
-    """Full contrast, as vision.mini_view gives it to a page with letters; uint8 [height, width] in and out."""
-    ink, paper = grey_range(pixels)
-    if paper - ink < 60:
-        return pixels
-    slope = 225 / (paper - ink)
-    table = np.array([min(255, max(0, round(20 + (value - ink) * slope))) for value in range(256)], np.uint8)
-    result: np.ndarray = table[pixels]
-    return result
