@@ -30,11 +30,16 @@ class ImageGrid:
     stride: int = 0
     markers: tuple[int, ...] = ()
 
+    @property
+    def row_step(self) -> int:
+        """Image tokens from a cell to the one below it."""
+        return self.stride or self.columns
+
     def fits(self, image_tokens: int) -> bool:
         """Whether every cell is one of so many image tokens; if not, policies do without the grid."""
         if self.rows < 1 or self.columns < 1:
             return False
-        return self.first + (self.rows - 1) * (self.stride or self.columns) + self.columns <= image_tokens
+        return self.first + (self.rows - 1) * self.row_step + self.columns <= image_tokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ def neighbour_table(grid: ImageGrid, image_tokens: int) -> Tensor:
     table = torch.arange(image_tokens)[:, None].repeat(1, NEIGHBOURHOOD)
     if not grid.fits(image_tokens):
         return table
-    stride = grid.stride or grid.columns
+    stride = grid.row_step
     rows, columns = torch.arange(grid.rows)[:, None], torch.arange(grid.columns)[None, :]
     tokens = grid.first + rows * stride + columns  # [rows, columns]
     offsets = [

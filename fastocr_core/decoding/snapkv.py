@@ -43,11 +43,11 @@ def smoothed_on_grid(votes: Tensor, grid: ImageGrid, kernel: int) -> Tensor:
     """
     cells = votes.as_strided(
         (votes.shape[0], grid.rows, grid.columns),
-        (votes.stride(0), grid.stride or grid.columns, 1),
+        (votes.stride(0), grid.row_step, 1),
         votes.storage_offset() + grid.first,
     )  # [kv_heads, rows, columns], a view
     smooth = votes.clone()
-    target = smooth.as_strided(cells.shape, (smooth.stride(0), grid.stride or grid.columns, 1), grid.first)
+    target = smooth.as_strided(cells.shape, (smooth.stride(0), grid.row_step, 1), grid.first)
     target.copy_(avg_pool2d(cells[:, None], kernel, stride=1, padding=kernel // 2)[:, 0])
     return smooth
 

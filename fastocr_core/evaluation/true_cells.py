@@ -43,7 +43,7 @@ def character_cells(
         for index, x in zip(letters, places, strict=True):
             row, column = int(middle // vision.cell_height), int(x // vision.cell_width)
             if 0 <= row < grid.rows and 0 <= column < grid.columns:
-                cells[index] = grid.first + row * (grid.stride or grid.columns) + column
+                cells[index] = grid.first + row * grid.row_step + column
     return cells
 
 

@@ -109,7 +109,7 @@ def _aligned(
 
 def _cell(token: int, grid: ImageGrid) -> int | None:
     """Cell that an image token shows; None for newline rows, separators and other views."""
-    row, column = divmod(token - grid.first, grid.stride or grid.columns)
+    row, column = divmod(token - grid.first, grid.row_step)
     if token < grid.first or row >= grid.rows or column >= grid.columns:
         return None
     return row * grid.columns + column
