@@ -5,7 +5,6 @@ reason from the closed list. `make soak` tries 2,000 mutants, `make test` 100.
 """
 
 import argparse
-import io
 import random
 import sys
 import tempfile
@@ -14,9 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PIL import Image, ImageDraw
-
 from fastocr_core.config import DecodePolicy, EngineLimits
+from tests.support.made_sheets import saved, sheet
 from tests.unit.workers.pdf_maker import PagePlan, make_pdf, text
 from workers.job import ReadJob
 from workers.object_store import LocalStore, StorageSettings
@@ -98,36 +96,24 @@ def _examine(place: Path, job: ReadJob, source: PageSource, result: Herd) -> Non
 
 def sound_documents() -> list[tuple[str, bytes]]:
     """The documents that the mutants come from: small, and of each kind more than one."""
-    pictured = PagePlan(_sheet("L")), PagePlan(_sheet("RGB"), soft_mask=True)
+    pictured = PagePlan(sheet("L")), PagePlan(sheet("RGB"), soft_mask=True)
     return [
         ("text.pdf", make_pdf([PagePlan(after=text("one")), PagePlan(after=text("two"))])),
         (
             "bilevel.tif",
-            _saved("1", "TIFF", compression="group4", save_all=True, append_images=[_sheet("1")]),
+            saved("1", "TIFF", compression="group4", save_all=True, append_images=[sheet("1")]),
         ),
-        ("gray.jpg", _saved("L", "JPEG")),
+        ("gray.jpg", saved("L", "JPEG")),
         ("pictures.pdf", make_pdf(pictured)),
-        ("lzw.tif", _saved("RGB", "TIFF", compression="tiff_lzw")),
-        ("colour.jpg", _saved("RGB", "JPEG", quality=70, progressive=True)),
-        ("scan.pdf", _saved("RGB", "PDF")),
-        ("jpeg.tif", _saved("RGB", "TIFF", compression="jpeg")),
-        ("inks.jpg", _saved("CMYK", "JPEG")),
-        ("bilevel.pdf", _saved("1", "PDF")),
-        ("plain.tif", _saved("L", "TIFF", save_all=True, append_images=[_sheet("L"), _sheet("L")])),
-        ("small.jpg", _saved("RGB", "JPEG", quality=20, subsampling=2)),
+        ("lzw.tif", saved("RGB", "TIFF", compression="tiff_lzw")),
+        ("colour.jpg", saved("RGB", "JPEG", quality=70, progressive=True)),
+        ("scan.pdf", saved("RGB", "PDF")),
+        ("jpeg.tif", saved("RGB", "TIFF", compression="jpeg")),
+        ("inks.jpg", saved("CMYK", "JPEG")),
+        ("bilevel.pdf", saved("1", "PDF")),
+        ("plain.tif", saved("L", "TIFF", save_all=True, append_images=[sheet("L"), sheet("L")])),
+        ("small.jpg", saved("RGB", "JPEG", quality=20, subsampling=2)),
     ]
-
-
-def _sheet(mode: str) -> Image.Image:
-    sheet = Image.new("L", (80, 120), 255)
-    ImageDraw.Draw(sheet).text((8, 8), "words", fill=0)
-    return sheet.convert(mode)
-
-
-def _saved(mode: str, pillow_format: str, **options: object) -> bytes:
-    sink = io.BytesIO()
-    _sheet(mode).save(sink, format=pillow_format, **options)  # type: ignore[arg-type]
-    return sink.getvalue()
 
 
 def mutant(original: bytes, chance: random.Random, others: list[tuple[str, bytes]]) -> bytes:

@@ -1,13 +1,12 @@
 """Documents damaged by chance: the parent never fails, every declared page ends as an image or a reason."""
 
-import io
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageDraw
 
+from tests.support.made_sheets import saved, sheet
 from tests.unit.workers.pdf_maker import PagePlan, make_pdf, text
 from workers.inspect_document import inspect
 from workers.outcomes import Reason
@@ -16,26 +15,14 @@ from workers.rasterize import PageFailure, Rasterizer, RasterLimits, RasterPage
 PAGES_TRIED = 4
 
 
-def _sheet(mode: str) -> Image.Image:
-    sheet = Image.new("L", (80, 120), 255)
-    ImageDraw.Draw(sheet).text((8, 8), "words", fill=0)
-    return sheet.convert(mode)
-
-
-def _saved(mode: str, pillow_format: str, **options: object) -> bytes:
-    sink = io.BytesIO()
-    _sheet(mode).save(sink, format=pillow_format, **options)  # type: ignore[arg-type]
-    return sink.getvalue()
-
-
 DOCUMENTS = [
-    make_pdf([PagePlan(after=text("one")), PagePlan(_sheet("L")), PagePlan(_sheet("RGB"), soft_mask=True)]),
-    _saved("RGB", "PDF"),
-    _saved("1", "TIFF", compression="group4", save_all=True, append_images=[_sheet("1")]),
-    _saved("L", "TIFF", compression="tiff_lzw"),
-    _saved("RGB", "JPEG"),
-    _saved("RGB", "JPEG2000"),
-    _saved("P", "GIF"),
+    make_pdf([PagePlan(after=text("one")), PagePlan(sheet("L")), PagePlan(sheet("RGB"), soft_mask=True)]),
+    saved("RGB", "PDF"),
+    saved("1", "TIFF", compression="group4", save_all=True, append_images=[sheet("1")]),
+    saved("L", "TIFF", compression="tiff_lzw"),
+    saved("RGB", "JPEG"),
+    saved("RGB", "JPEG2000"),
+    saved("P", "GIF"),
 ]
 CHANGES = st.lists(
     st.one_of(
