@@ -18,3 +18,4 @@ def test_three_kills_lose_no_page_and_double_none(tmp_path: Path) -> None:
     assert set(result.kills.values()) == {1}
     assert len(result.kills) == 3
     assert result.looks > 5
+    assert (result.leftovers, result.drivers_ended) == (0, result.runs + result.kills["driver"])

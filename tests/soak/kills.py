@@ -33,6 +33,7 @@ SHARD_PAGES, PART_PAGES, SHARDS_IN_FLIGHT = 3, 9, 4
 LEFTOVER_SECONDS = 10.0
 BEGIN_SECONDS = 600.0  # generous: a busy machine takes long to start a Ray
 EARLY_SHARE, EARLY_SECONDS = 0.3, 20.0  # some drivers die while Ray starts or the survey runs
+CHILD_SECONDS = 1.5  # a child dies at any moment of its first pages
 
 
 class ContinuousReader:
@@ -75,6 +76,8 @@ class Storm:
     runs: int = 0
     looks: int = 0
     readings: int = 0
+    drivers_ended: int = 0
+    leftovers: int = 0
     problems: list[str] = field(default_factory=list)
 
     def one_run(self, target: Path) -> None:
@@ -89,7 +92,7 @@ class Storm:
                 if not self._await_moment(run, target, victim):
                     break
                 run = self._kill(run, target, victim)
-            code = run.wait(BEGIN_SECONDS)
+            code = self._await_end(run)
         finally:
             if run.process.poll() is None:
                 run.kill()
@@ -113,7 +116,22 @@ class Storm:
             ),
             BEGIN_SECONDS,
         )
+        if victim == CHILD:
+            time.sleep(self.chance.uniform(0, CHILD_SECONDS))
         return run.process.poll() is None
+
+    def _await_end(self, run: RunProcess) -> int:
+        """Let a run come to its own end, which no helper of it may outlive either; returns its exit code."""
+        helpers: set[int] = set()
+
+        def ended() -> bool:
+            helpers.update(descendants(run.process.pid))
+            return run.process.poll() is not None
+
+        wait_until(ended, BEGIN_SECONDS)
+        code = run.wait(1)
+        self._count_leftovers(sorted(helpers))
+        return code
 
     def _kill(self, run: RunProcess, target: Path, victim: str) -> RunProcess:
         """Kill, and start again what has no driver any more; returns the run that goes on."""
@@ -124,10 +142,18 @@ class Storm:
         helpers = descendants(run.process.pid)
         run.kill()
         self._note(victim)
-        if not wait_until(lambda: not any(map(is_alive, helpers)), LEFTOVER_SECONDS):
-            left = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in helpers if is_alive(pid)]
-            self.problems.append(f"processes outlived their driver: {left}")
+        self._count_leftovers(helpers)
         return RunProcess.start(str(self.source), str(target), self.config)
+
+    def _count_leftovers(self, helpers: list[int]) -> None:
+        """Count what still lives so long after its driver has ended, however that came to be."""
+        self.drivers_ended += 1
+        wait_until(lambda: not any(map(is_alive, helpers)), LEFTOVER_SECONDS)
+        left = [pid for pid in helpers if is_alive(pid)]
+        self.leftovers += len(left)
+        if left:
+            commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+            self.problems.append(f"processes outlived their driver: {commands}")
 
     def _note(self, victim: str) -> None:
         self.kills[victim] += 1
@@ -179,7 +205,8 @@ def main() -> int:
         result = storm(Path(folder), arguments.kills, documents=10, pages=10, seed=arguments.seed)
     print(
         f"{dict(result.kills)} killed over {result.runs} runs of {result.pages} pages; the output was looked at "
-        f"{result.looks} times; {result.readings} shards were read for {result.runs * -(-result.pages // SHARD_PAGES)}"
+        f"{result.looks} times; {result.readings} shards were read for {result.runs * -(-result.pages // SHARD_PAGES)}; "
+        f"{result.drivers_ended} drivers ended, {result.leftovers} processes outlived one by {LEFTOVER_SECONDS:g} s"
     )
     for problem in result.problems:
         print(f"PROBLEM: {problem}")
