@@ -197,6 +197,8 @@ def flow(setter: Setter, frame: Frame, mix: Sequence[tuple[Block, float]]) -> No
     blocks = [block for block, _ in mix]
     total = sum(weight for _, weight in mix)
     gap = setter.between(0, 1) * setter.manner.pitch if setter.chance(0.6) else 0.0
+    if setter.chance(0.12):  # a page with much air
+        gap = setter.between(1.0, 8.0) * setter.manner.pitch
     failures = 0
     while failures < 4 and setter.fits(frame, setter.manner.pixels):
         if setter.chance(setter.style.heading_share):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastocr_core.models.mini.train.layout import LayoutStyle
 from fastocr_core.models.mini.train.samples import PageRange
 
 # what real documents are made of, and how often each is drawn once whole pages are read
 _KINDS = (
-    ("prose", 5.0), ("mixed", 3.0), ("two_columns", 2.5), ("three_columns", 0.7), ("lists", 1.0), ("letter", 0.6),
-    ("tables", 0.9), ("forms", 0.6), ("contents", 0.9), ("listing", 0.4), ("figures", 0.5), ("verse", 0.3),
+    ("prose", 2.5), ("mixed", 2.0), ("two_columns", 5.0), ("three_columns", 1.2), ("lists", 1.0), ("letter", 0.6),
+    ("tables", 1.4), ("forms", 0.6), ("contents", 0.9), ("directory", 0.8), ("sideheads", 0.9), ("listing", 0.4),
+    ("figures", 0.4), ("verse", 0.3), ("screens", 0.2),
+)  # fmt: skip
+# a whole sheet costs as many image tokens as several small pages; prose is learned on those
+_SHEET_KINDS = (
+    ("prose", 1.0), ("mixed", 1.5), ("two_columns", 3.0), ("three_columns", 2.0), ("lists", 1.0), ("letter", 0.5),
+    ("tables", 2.0), ("forms", 0.8), ("contents", 1.2), ("directory", 1.5), ("sideheads", 1.8), ("listing", 0.4),
+    ("screens", 0.8),
 )  # fmt: skip
 
 
@@ -33,12 +42,12 @@ def phases(progress: float, chance: float) -> PageRange:
 
 def _whole(chance: float) -> PageRange:
     """Whole pages, and among them smaller ones and tight lines, so that nothing learned is lost again."""
-    if chance < 0.2:
+    if chance < 0.15:
         style = LayoutStyle(
             (7.8, 12.0), (1.15, 1.9), min_pitch_pixels=19.0, margin_pixels=(10, 110), short_share=0.35
         )
         return PageRange((18, 38), (16, 32), style, random_share=0.12, blank_share=0.06, offset_share=0.25)
-    if chance < 0.32:
+    if chance < 0.25:
         style = LayoutStyle((8.0, 12.0), (1.05, 1.45), min_pitch_pixels=18.0, short_share=0.3)
         return PageRange((12, 30), (12, 28), style, random_share=0.15, blank_share=0.03, offset_share=0.25)
     style = LayoutStyle(
@@ -46,8 +55,9 @@ def _whole(chance: float) -> PageRange:
         gutter_pixels=(14, 60), furniture_share=0.35, footnote_share=0.12, emphasis_share=0.35, reverse_share=0.08,
         neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6,
     )  # fmt: skip
-    if chance > 0.95:  # a whole sheet at 150 dpi
+    if chance > 0.86:  # a whole sheet at 150 dpi
+        style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)
         return PageRange((40, 54), (30, 41), style, 0.08, blank_share=0.02, offset_share=0.1, worn_share=0.5)
-    if chance > 0.7:
+    if chance > 0.62:
         return PageRange((8, 22), (10, 26), style, 0.2, blank_share=0.03, offset_share=0.4, worn_share=0.5)
     return PageRange((18, 38), (18, 34), style, 0.12, blank_share=0.05, offset_share=0.25, worn_share=0.5)

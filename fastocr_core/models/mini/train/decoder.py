@@ -22,6 +22,10 @@ from fastocr_core.models.mini.train.stem import glyph_loss
 
 PARTNER_STALE_SECONDS = 900.0
 COUNT_OFFSETS = 4500
+# How much more than an ordinary place a rare one counts: where to go from the foot of a column or past a gap is decided
+# once or twice a page, among hundreds of steps to the next word or line.
+LEAP_WEIGHT, END_WEIGHT, START_WEIGHT = 10.0, 6.0, 4.0
+LEAP_BANDS = 5  # of 16 px; a step to a row further down than this is a leap, and so is any step up
 AVERAGE_STEPS = (
     200  # that the running average of the weights reaches back; a few pages a step make single weights noisy
 )
@@ -123,6 +127,21 @@ def forward(reader: MiniReader, batch: Batch, corrupted: float, kept_share: floa
     return _score(reader, batch, logits, glyphs)
 
 
+def place_weights(tokens: Tensor) -> Tensor:
+    """How much each place counts in the loss: int64 [B, T] tokens -> float32 [B, T], 1 for ordinary ones."""
+    weights = torch.ones(tokens.shape)
+    is_row = (tokens >= alphabet.FIRST_ROW) & (tokens < alphabet.FIRST_COLUMN)
+    rows = torch.where(is_row, tokens, -1)
+    index = torch.arange(tokens.shape[1]).expand_as(tokens)
+    last = torch.where(is_row, index, -1).cummax(1).values
+    last = torch.cat([torch.full_like(last[:, :1], -1), last[:, :-1]], dim=1)  # before the token itself
+    step = rows - tokens.gather(1, last.clamp(min=0))
+    weights[is_row & (last < 0)] = START_WEIGHT
+    weights[is_row & (last >= 0) & ((step < 0) | (step > LEAP_BANDS))] = LEAP_WEIGHT
+    weights[tokens == alphabet.END] = END_WEIGHT
+    return weights
+
+
 def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | None) -> Losses:
     targets = batch.tokens.reshape(-1)
     entropy = functional.cross_entropy(
@@ -130,6 +149,7 @@ def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | No
     )
     is_character = (targets >= alphabet.FIRST_CHARACTER) & (targets < alphabet.FIRST_ROW)
     is_place = (targets != alphabet.PAD) & ~is_character
+    weights = place_weights(batch.tokens).reshape(-1) * is_place
     pointed = []
     if bool((batch.cells >= 0).any()):
         aims = batch.cells[:, None].expand(-1, guided.GUIDED_HEADS, -1)  # [B, heads, T]
@@ -139,7 +159,7 @@ def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | No
     guide = torch.stack(pointed).mean() if pointed else torch.zeros(())
     return Losses(
         entropy[is_character].sum() / is_character.sum().clamp(min=1),
-        entropy[is_place].sum() / is_place.sum().clamp(min=1),
+        (entropy * weights).sum() / weights.sum().clamp(min=1),
         guide,
         glyphs,
     )

@@ -14,6 +14,10 @@ _NUMBERS = ("{}", "{}", "{}", "– {} –", "- {} -", "[{}]", "Page {}", "Seite 
 
 def header(setter: Setter, frame: Frame, page: int) -> None:
     """A line at the top: title and page number at opposite ends or in the middle, now and then with a rule below."""
+    if setter.chance(0.3):
+        in_pieces(setter, frame, page, setter.count(1, 2))
+        frame.y += setter.between(0.3, 1.8) * setter.manner.pitch
+        return
     face = setter.family.italic if setter.chance(0.4) else setter.family.body
     small = setter.manner_at(setter.between(0.8, 1.0))
     if not setter.fits(frame, small.pixels):
@@ -44,6 +48,33 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
     frame.y += setter.between(0.3, 1.2) * setter.manner.pitch
 
 
+def in_pieces(setter: Setter, frame: Frame, page: int, lines: int) -> None:
+    """Lines of two or three short pieces far from each other, at the edges and in the middle, between rules or not."""
+    face = setter.family.bold if setter.chance(0.3) else setter.family.body
+    manner = setter.manner_at(setter.between(0.75, 1.3))
+    ruled, thirds = setter.one_of("none", "above", "below", "both"), setter.chance(0.5)
+    if ruled in ("above", "both"):
+        setter.rule_across(frame)
+    for line in range(lines):
+        if not setter.fits(frame, manner.pixels):
+            break
+        baseline, room = setter.baseline(frame, manner.pixels), frame.room / (3.4 if thirds else 2.3)
+        words: list[PlacedWord] = []
+        for place in (0.0, 0.5, 1.0) if thirds else (0.0, 1.0):
+            if line and setter.chance(0.4):
+                continue
+            texts = [*setter.words(setter.count(1, 5), face)[:5]]
+            if place == 1.0 and setter.chance(0.5):
+                texts = setter.one_of("{}", "page {}", "{}", "Seite {}").format(page).split()
+            piece = setter.placed([t for t in texts if face.covers(t)], face, 0.0, baseline, manner, room)
+            end = piece[-1].x + piece[-1].width if piece else 0.0
+            words += [replace(word, x=word.x + frame.left + place * (frame.room - end)) for word in piece]
+        setter.row(words)
+        frame.y += manner.pitch
+    if ruled in ("below", "both"):
+        setter.rule_across(frame)
+
+
 @dataclass(slots=True)
 class Foot:
     """What is kept free at the bottom of a page: first for notes, below them for the page number."""
@@ -52,6 +83,7 @@ class Foot:
     number: Frame
     note_manner: Manner
     note_lines: int
+    piece_lines: int  # of a foot in pieces instead of a page number
 
 
 def reserve_foot(setter: Setter, frame: Frame, numbered: bool, noted: bool) -> Foot:
@@ -59,7 +91,11 @@ def reserve_foot(setter: Setter, frame: Frame, numbered: bool, noted: bool) -> F
     small = setter.manner_at(setter.between(0.78, 0.92))
     least = (setter.ascent + setter.descent) * setter.manner.pixels
     number = Frame(frame.left, frame.right, frame.bottom, frame.bottom)
-    if numbered:
+    pieces = setter.count(1, 3) if numbered and setter.chance(0.3) else 0
+    if pieces:
+        number.y = frame.bottom - 1.3 * pieces * max(1.3 * least, setter.manner.pitch) - 14
+        frame.bottom = number.y - setter.between(0.2, 1.2) * setter.manner.pitch
+    elif numbered:
         number.y = frame.bottom - least - 1
         frame.bottom = number.y - setter.between(0.2, 1.2) * setter.manner.pitch
     lines = setter.count(1, 6) if noted else 0
@@ -70,7 +106,7 @@ def reserve_foot(setter: Setter, frame: Frame, numbered: bool, noted: bool) -> F
         frame.bottom = notes.y - setter.between(0.2, 0.6) * setter.manner.pitch
     else:
         lines = 0
-    return Foot(notes, number, small, lines)
+    return Foot(notes, number, small, lines, pieces)
 
 
 def set_foot(setter: Setter, foot: Foot, page: int) -> None:
@@ -86,7 +122,9 @@ def set_foot(setter: Setter, foot: Foot, page: int) -> None:
             lines = setter.run(foot.notes, pieces, foot.note_manner, left)
             left -= max(lines, 1)
             note += 1
-    if foot.number.y < foot.number.bottom:
+    if foot.piece_lines:
+        in_pieces(setter, foot.number, page, foot.piece_lines)
+    elif foot.number.y < foot.number.bottom:
         words = setter.one_of(*_NUMBERS).format(page).split()
         align = setter.one_of("centre", "centre", "left", "right")
         manner = replace(setter.manner, align=align, indent=0.0, hang=0.0, hyphens=False)

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastocr_core.models.mini.train.blocks import Block, bullets, flow, heading, paragraph, verse
+from fastocr_core.models.mini.train.blocks import Block, bullets, flow, paragraph, verse
+from fastocr_core.models.mini.train.columns import columns
 from fastocr_core.models.mini.train.family import family_of
 from fastocr_core.models.mini.train.fonts import Face
 from fastocr_core.models.mini.train.furniture import header, neighbour, reserve_foot, set_foot
@@ -26,8 +27,9 @@ from fastocr_core.models.mini.train.placement import (
     truth_of,
 )
 from fastocr_core.models.mini.train.prose import compose_prose
+from fastocr_core.models.mini.train.sideheads import screen, sideheads
 from fastocr_core.models.mini.train.style import LayoutStyle, WordSource
-from fastocr_core.models.mini.train.tabular import contents, figures, form, table
+from fastocr_core.models.mini.train.tabular import contents, directory, figures, form, table
 from fastocr_core.models.mini.train.typesetting import LEAST_PITCH_PIXELS, Frame, Manner, Setter
 
 __all__ = [
@@ -42,41 +44,7 @@ __all__ = [
     "truth_of",
 ]
 
-_LEAST_COLUMN_EMS = 7.5
-_LEAST_COLUMN_LINES = 6  # a few lines side by side would look like one line with a gap
 _MANY = ((paragraph, 6.0), (bullets, 1.0), (verse, 0.3), (listing, 0.3), (table, 0.5), (figures, 0.3))
-
-
-def _columns(count: int) -> Callable[[Setter, Frame], None]:
-    """A filler of `count` columns that are read one after the other, below a heading over all of them now and then."""
-
-    def fill(setter: Setter, frame: Frame) -> None:
-        gutter = setter.between(*setter.style.gutter_pixels)
-        fitting = int((frame.room + gutter) / (_LEAST_COLUMN_EMS * setter.manner.pixels + gutter))
-        high = frame.bottom - frame.y >= _LEAST_COLUMN_LINES * setter.manner.pitch
-        columns = max(1, min(count, fitting)) if high else 1
-        width = (frame.room - (columns - 1) * gutter) / columns
-        ruled = gutter > 10 and setter.chance(0.2)
-        bands = 2 if setter.chance(0.2) and frame.bottom - frame.y > 500 else 1
-        for band in range(bands):
-            if band:  # without a heading right across, the order of the columns would be open
-                setter.rule_across(frame)
-            if setter.chance(0.35) or band:
-                set_across = heading(setter, frame)
-                if band and not set_across:
-                    return
-                frame.y += setter.between(0.2, 1.0) * setter.manner.pitch
-            bottom = frame.bottom
-            if band + 1 < bands:
-                bottom = frame.y + setter.between(0.3, 0.6) * (frame.bottom - frame.y)
-            for index in range(columns):
-                left = frame.left + index * (width + gutter)
-                if ruled and index:
-                    setter.rules.append(Rule(left - gutter / 2, frame.y, left - gutter / 2, bottom))
-                flow(setter, Frame(left, left + width, frame.y, bottom), ((paragraph, 8.0), (bullets, 0.7)))
-            frame.y = bottom + setter.between(0.3, 1.0) * setter.manner.pitch
-
-    return fill
 
 
 def _flowing(*mix: tuple[Block, float]) -> Callable[[Setter, Frame], None]:
@@ -90,13 +58,16 @@ def _flowing(*mix: tuple[Block, float]) -> Callable[[Setter, Frame], None]:
 KINDS: dict[str, Callable[[Setter, Frame], None]] = {
     "prose": _flowing((paragraph, 1.0)),
     "mixed": _flowing(*_MANY),
-    "two_columns": _columns(2),
-    "three_columns": _columns(3),
+    "two_columns": columns(2),
+    "three_columns": columns(3),
     "lists": _flowing((bullets, 4.0), (paragraph, 1.0)),
     "letter": letter,
     "tables": _flowing((table, 3.0), (paragraph, 1.0)),
     "forms": _flowing((form, 4.0), (paragraph, 1.0), (table, 0.5)),
     "contents": _flowing((contents, 1.0)),
+    "directory": _flowing((directory, 1.0)),
+    "sideheads": sideheads,
+    "screens": _flowing((screen, 2.0), (paragraph, 1.5), (directory, 0.5), (table, 0.5)),
     "listing": _flowing((listing, 4.0), (paragraph, 1.0)),
     "figures": _flowing((figures, 2.0), (table, 1.0)),
     "verse": _flowing((verse, 1.0)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fastocr_core.models.mini.train.fonts import Face
 from fastocr_core.models.mini.train.placement import PlacedWord, Rule
@@ -35,53 +35,111 @@ def figures(setter: Setter, frame: Frame) -> bool:
     return setter.run(frame, [(word, body) for word in words if body.covers(word)], setter.manner) > 0
 
 
-def _cell(setter: Setter, numeric: bool, face: Face, room: float, manner: Manner) -> list[str]:
-    """Words for one cell, as many as the room holds."""
-    texts = [figure(setter)] if numeric else setter.words(setter.count(1, 4), face)[:3]
-    texts = [text for text in texts if face.covers(text)]
-    while texts and width_of(" ".join(texts), face, manner.pixels) > room:
-        texts.pop()
-    return texts
+def _cell(
+    setter: Setter, numeric: bool, face: Face, room: float, manner: Manner, lines: int
+) -> list[list[str]]:
+    """Words for the lines of one cell, as many as the room holds."""
+    if numeric:
+        number = figure(setter)
+        fitting = face.covers(number) and width_of(number, face, manner.pixels) <= room
+        return [[number]] if fitting else []
+    texts = setter.words(setter.count(1, 4) if lines == 1 else setter.count(2, 7 * lines), face)
+    if lines == 1:
+        texts = texts[:3]
+    cell: list[list[str]] = []
+    for text in texts:
+        if cell and width_of(" ".join([*cell[-1], text]), face, manner.pixels) <= room:
+            cell[-1].append(text)
+        elif width_of(text, face, manner.pixels) <= room and len(cell) < lines:
+            cell.append([text])
+        elif len(cell) == lines:
+            break
+    return cell
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """edges: x of the columns' borders, pixels; numeric, lines: by column, the lines its cells have at most."""
+
+    edges: list[float]
+    numeric: list[bool]
+    lines: list[int]
+    pad: float  # above and below the text of a row, pixels
+
+
+def _table_columns(setter: Setter, frame: Frame, count: int) -> _Columns:
+    first = frame.left + setter.between(0, 0.12) * frame.room
+    lines = [1] * count
+    shares = setter.generator.dirichlet([6.0] * count)
+    if setter.chance(0.4):  # one column, or two, of running text
+        wordy = {setter.count(0, count - 1), count - 1}
+        lines = [setter.count(2, 5) if index in wordy else 1 for index in range(count)]
+        shares = shares * [2.5 if index in wordy else 1.0 for index in range(count)]
+        shares /= shares.sum()
+    edges = [first + (frame.right - first) * float(shares[:index].sum()) for index in range(count + 1)]
+    numeric = [lines[index] == 1 and setter.chance(0.25 if index == 0 else 0.6) for index in range(count)]
+    pad = setter.between(2, 7) if setter.chance(0.75) else setter.between(7, 26)
+    return _Columns(edges, numeric, lines, pad)
 
 
 def table(setter: Setter, frame: Frame) -> bool:
-    """Rows of short cells under a head, without rules, with a few, or in a grid; numbers end at a common edge."""
+    """Rows of cells under a head, without rules, with a few, or in a grid; numbers end at a common edge. Lines of one height
+    are read across, whichever cells they stand in."""
     manner = replace(setter.manner, align="left", indent=0.0, hang=0.0)
-    columns = min(setter.count(2, 7), int(frame.room / (5.5 * manner.pixels)))
-    if columns < 2:
+    count = min(setter.count(2, 7), int(frame.room / (5.5 * manner.pixels)))
+    if count < 2:
         return False
-    shares = setter.generator.dirichlet([6.0] * columns)
-    first = frame.left + setter.between(0, 0.12) * frame.room
-    edges = [first + (frame.right - first) * float(shares[:index].sum()) for index in range(columns + 1)]
-    numeric = [setter.chance(0.25 if index == 0 else 0.6) for index in range(columns)]
+    columns = _table_columns(setter, frame, count)
     rules = setter.one_of("none", "few", "few", "grid", "rows")
-    pad = setter.between(2, 7)
-    height = max((setter.ascent + setter.descent) * manner.pixels + 2 * pad, manner.pitch)
+    flush_right = setter.chance(0.6)
     top, done, lines = frame.y, 0, [frame.y]
     for row in range(setter.count(2, 28)):
-        if frame.y + height > frame.bottom or not setter.fits(frame, manner.pixels):
+        if not setter.fits(frame, manner.pixels):
             break
-        face = setter.family.bold if row == 0 and setter.chance(0.7) else setter.family.body
-        baseline = frame.y + (height - (setter.ascent + setter.descent) * manner.pixels) / 2
-        baseline += setter.ascent * manner.pixels
-        words: list[PlacedWord] = []
-        for index in range(columns):
-            if setter.chance(0.12):
-                continue
-            gap = max(0.5 * manner.pixels, pad)
-            left, right = edges[index] + gap, edges[index + 1] - gap
-            number = numeric[index] and row > 0
-            texts = _cell(setter, number, face, right - left, manner)
-            if number and texts:
-                left = right - width_of(texts[0], face, manner.pixels)
-            words += setter.placed(texts, face, left, baseline, manner, right + 0.01)
-        setter.row(words)
-        done += bool(words)
-        frame.y += height
+        if not _table_row(setter, frame, manner, columns, head=row == 0, flush_right=flush_right):
+            break
+        done += 1
         lines.append(frame.y)
-    _rule_table(setter, rules, edges, lines, top)
+    _rule_table(setter, rules, columns.edges, lines, top)
     frame.y += 4
     return done > 0
+
+
+def _table_row(
+    setter: Setter, frame: Frame, manner: Manner, columns: _Columns, head: bool, flush_right: bool
+) -> bool:
+    """Set one row and move frame.y below it; False, with nothing set, where it does not fit."""
+    bold = head and setter.chance(0.7)
+    face = setter.family.bold if bold else setter.family.body
+    ink = (setter.ascent + setter.descent) * manner.pixels
+    gap = max(0.5 * manner.pixels, min(columns.pad, 8.0))
+    by_line: dict[int, list[PlacedWord]] = {}
+    placed: list[tuple[float, float, bool, list[list[str]]]] = []
+    for index, numeric in enumerate(columns.numeric):
+        left, right = columns.edges[index] + gap, columns.edges[index + 1] - gap
+        number = numeric and not head
+        cell = (
+            []
+            if setter.chance(0.12)
+            else _cell(setter, number, face, right - left, manner, columns.lines[index])
+        )
+        placed.append((left, right, number and flush_right, cell))
+    depth = max((len(cell) for *_, cell in placed), default=1) or 1
+    pad = max(columns.pad, (manner.pitch - ink) / 2)
+    height = ink + (depth - 1) * manner.pitch + 2 * pad
+    if frame.y + height > frame.bottom:
+        return False
+    for left, right, flush, cell in placed:
+        for line, texts in enumerate(cell):
+            start = right - width_of(texts[0], face, manner.pixels) if flush else left
+            baseline = frame.y + pad + setter.ascent * manner.pixels + line * manner.pitch
+            by_line.setdefault(line, []).extend(
+                setter.placed(texts, face, start, baseline, manner, right + 0.01)
+            )
+    for line in sorted(by_line):
+        setter.row(by_line[line])
+    frame.y += height
+    return True
 
 
 def _rule_table(setter: Setter, rules: str, edges: list[float], lines: list[float], top: float) -> None:
@@ -138,6 +196,42 @@ def contents(setter: Setter, frame: Frame) -> bool:
             done += 1
         page += setter.count(0, 14)
         frame.y += manner.pitch
+    return done > 0
+
+
+def directory(setter: Setter, frame: Frame) -> bool:
+    """A code or a number, then after a wide gap its name, entry below entry; a long name goes on below itself."""
+    manner, family = (
+        replace(setter.manner, pitch=setter.manner.pitch * setter.between(1.0, 1.9)),
+        setter.family,
+    )
+    stop = setter.between(3.0, 11.0) * manner.pixels
+    first = setter.between(0, 0.25) * frame.room
+    if frame.room - first < stop + 8 * manner.pixels:
+        return False
+    dotted, steps = setter.chance(0.5), setter.between(0, 2.5) * manner.pixels if setter.chance(0.3) else 0.0
+    root = ".".join(str(setter.count(1, 60)) for _ in range(setter.count(1, 4)))
+    long, joint = setter.chance(0.25), setter.one_of(".", "-", "–")
+    face, done, number = family.body, 0, setter.count(1, 90)
+    for _ in range(setter.count(3, 60)):
+        if not setter.fits(frame, manner.pixels):
+            break
+        code = f"{root}{joint}{number}" if dotted else setter.one_of(str(number), f"{number}-{number + 3}")
+        number += setter.count(1, 3)
+        x = frame.left + first + (steps if setter.chance(0.4) else 0.0)
+        words = [word for word in setter.words(setter.count(1, 16 if long else 6)) if face.covers(word)]
+        room = frame.left + first + stop - 0.8 * manner.pixels - x  # a gap stays between code and name
+        if not words or not face.covers(code) or width_of(code, face, manner.pixels) > room:
+            continue
+        before = len(setter.lines)
+        inner = Frame(frame.left + first + stop, frame.right, frame.y, frame.bottom)
+        if setter.run(
+            inner, [(word, face) for word in words], replace(manner, indent=0.0, hang=0.0, align="left")
+        ):
+            baseline = setter.lines[before][0].baseline
+            setter.lines[before] = (setter.place(code, face, x, baseline, manner), *setter.lines[before])
+            done += 1
+        frame.y = inner.y
     return done > 0
 
 

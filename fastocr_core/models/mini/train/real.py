@@ -1,0 +1,219 @@
+"""Training pages cut from real documents: any size, letters at the heights the reader learns, worn like made pages.
+
+`RealPages(folder).page(generator, height, width)` gives a window of a stored page (see `page_store`) with its truth in the
+conventions of `placement.truth_of`. Words that the window cuts are painted over, so that what is seen is what is read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from fastocr_core.models.mini import alphabet, tower
+from fastocr_core.models.mini.train import wear
+from fastocr_core.models.mini.train.ink import CLEAN, InkStyle, age
+from fastocr_core.models.mini.train.page_store import StoredPage, count_pages, erase, read_page, word_boxes
+from fastocr_core.models.mini.train.placement import Truth
+
+X_HEIGHT_PIXELS = (7.3, 12.5)  # of the body text, as on made pages
+_WHOLE_SHARE = 0.6  # of the windows that a whole page fits into at a readable size
+_SKEW_SHARE, _SKEW_DEGREES = 0.12, 2.0
+_TRIES = 6
+_ABOVE, _BELOW = 0.75, 0.25  # a word is inside when this much of it is, font sizes
+_PAPER = 255
+
+
+@dataclass(frozen=True, slots=True)
+class RealPage:
+    """pixels: uint8 [H, W]; truth: tokens and places on it."""
+
+    pixels: np.ndarray
+    truth: Truth
+
+
+class RealPages:
+    """Pages of all documents in a folder that `workers.training_pages` filled, each page as likely as any other."""
+
+    def __init__(self, folder: Path) -> None:
+        """FileNotFoundError where the folder holds no pages."""
+        self._pages = [
+            (path, index) for path in sorted(folder.glob("*.npz")) for index in range(count_pages(path))
+        ]
+        if not self._pages:
+            raise FileNotFoundError(f"no stored pages in {folder}")
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def stored(self, index: int) -> StoredPage:
+        """A stored page as it is, 0 <= index < len."""
+        return read_page(*self._pages[index])
+
+    def page(
+        self, generator: np.random.Generator, height: int, width: int, ink: InkStyle = CLEAN
+    ) -> RealPage:
+        """A window of exactly height x width pixels, both multiples of 32; always with some text.
+
+        ink: how it looks; effects that need a layout (dark scan edges) are left out, the others are those of `ink.draw`.
+        """
+        while True:
+            stored = self.stored(int(generator.integers(len(self._pages))))
+            for _ in range(_TRIES):
+                window = _window(stored, generator, height, width)
+                inside = _inside(stored.characters, window)
+                if inside.any():
+                    return _cut(stored, window, inside, generator, ink)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Of a stored page: its left and top edge (may lie outside the page), its sides, and the size it is drawn at."""
+
+    left: int
+    top: int
+    across: int
+    down: int
+    height: int
+    width: int
+
+
+def _window(stored: StoredPage, generator: np.random.Generator, height: int, width: int) -> _Window:
+    letters, (page_height, page_width) = stored.characters, stored.pixels.shape
+    x_height = 2 * float(np.median(letters["baseline"] - letters["y"]))
+    low, high = (pixels / x_height for pixels in X_HEIGHT_PIXELS)
+    fitting = min(height / page_height, width / page_width)
+    if fitting > low and generator.random() < _WHOLE_SHARE:
+        high = min(high, fitting)
+    scale = generator.uniform(low, high)
+    across, down = round(width / scale), round(height / scale)
+    anchor = letters[int(generator.integers(len(letters)))]  # windows without text would teach nothing
+
+    def edge(place: float, side: int, page_side: int) -> int:
+        if side >= page_side:
+            return -int(generator.integers(0, side - page_side + 1))
+        return int(np.clip(place - generator.uniform(0, side), 0, page_side - side))
+
+    left, top = edge(float(anchor["x"]), across, page_width), edge(float(anchor["y"]), down, page_height)
+    return _Window(left, top, across, down, height, width)
+
+
+def _inside(letters: np.ndarray, window: _Window) -> np.ndarray:
+    """Which characters belong to words that are wholly in the window, bool [N]."""
+    boxes = word_boxes(letters)
+    x0, x1, baseline, size = boxes.T
+    words = (x0 >= window.left + 1) & (x1 <= window.left + window.across - 1)
+    words &= (baseline - _ABOVE * size >= window.top) & (baseline + _BELOW * size <= window.top + window.down)
+    starts = np.diff(letters["word"].astype(int), prepend=-1) != 0
+    inside: np.ndarray = words[np.cumsum(starts) - 1]
+    return inside
+
+
+def _cut(
+    stored: StoredPage, window: _Window, inside: np.ndarray, generator: np.random.Generator, ink: InkStyle
+) -> RealPage:
+    letters = stored.characters[inside]
+    source = np.full((window.down, window.across), _PAPER, np.uint8)
+    page_height, page_width = stored.pixels.shape
+    top, left = max(window.top, 0), max(window.left, 0)
+    patch = stored.pixels[
+        top : min(window.top + window.down, page_height), left : min(window.left + window.across, page_width)
+    ]
+    down, across = top - window.top, left - window.left
+    source[down : down + patch.shape[0], across : across + patch.shape[1]] = patch
+    shift = np.array([window.left, window.left, window.top, 0], np.float32)
+    erase(source, word_boxes(stored.characters[~inside]) - shift, word_boxes(letters) - shift)
+    degrees = 0.0
+    if generator.random() < _SKEW_SHARE:
+        degrees = float(generator.uniform(-_SKEW_DEGREES, _SKEW_DEGREES))
+    pixels = _worn(source, window, degrees, generator, ink)
+    scale_x, scale_y = window.width / window.across, window.height / window.down
+    x, y = (letters["x"] - window.left) * scale_x, (letters["y"] - window.top) * scale_y
+    x0 = (letters["x0"] - window.left) * scale_x
+    turned_x, turned_y = _turned(x, y, window, degrees)
+    lefts, _ = _turned(x0, y, window, degrees)
+    kept = _on_sheet(turned_x, turned_y, letters["word"], window) if degrees else np.ones(len(letters), bool)
+    if degrees and not kept.all():
+        degrees = 0.0  # turned, the window would cut words again
+        pixels = _worn(source, window, degrees, generator, ink)
+        turned_x, turned_y, lefts = x, y, x0
+    codes = letters["code"].astype(np.int64)
+    return RealPage(
+        pixels, truth_of_characters(codes, turned_x, turned_y, lefts, letters["line"], letters["word"])
+    )
+
+
+def _turned(x: np.ndarray, y: np.ndarray, window: _Window, degrees: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the upright window on the one turned clockwise around its middle."""
+    angle = math.radians(degrees)
+    right, below = x - window.width / 2, y - window.height / 2
+    return (
+        window.width / 2 + right * math.cos(angle) - below * math.sin(angle),
+        window.height / 2 + right * math.sin(angle) + below * math.cos(angle),
+    )
+
+
+def _on_sheet(x: np.ndarray, y: np.ndarray, words: np.ndarray, window: _Window) -> np.ndarray:
+    """Characters that stay well inside the window, bool [N]."""
+    on_sheet: np.ndarray = (x > 8) & (x < window.width - 8) & (y > 12) & (y < window.height - 12)
+    return on_sheet
+
+
+def _worn(
+    source: np.ndarray, window: _Window, degrees: float, generator: np.random.Generator, ink: InkStyle
+) -> np.ndarray:
+    """The window at its size, turned and aged."""
+    scanned = ink.bitonal_scan > 0 and bool(generator.random() < ink.bitonal_scan)
+    factor = 2 if scanned else 1
+    image = Image.fromarray(source).resize(
+        (window.width * factor, window.height * factor), Image.Resampling.BICUBIC
+    )
+    if degrees:
+        image = image.rotate(-degrees, Image.Resampling.BICUBIC, fillcolor=_PAPER)
+    if scanned:
+        image = wear.bitonal_scan(image, generator, ink.wear)
+    return age(np.asarray(image), generator, ink, bitonal=scanned)
+
+
+def truth_of_characters(
+    codes: np.ndarray, x: np.ndarray, y: np.ndarray, lefts: np.ndarray, lines: np.ndarray, words: np.ndarray
+) -> Truth:
+    """Truth of characters in reading order, all arrays [N].
+
+    codes: index into the alphabet; x, y: centre and middle of the x-height, pixels; lefts: left edges; lines, words: the
+    number of each character's line and word.
+    """
+    opens_line = np.diff(lines.astype(int), prepend=-1) != 0
+    opens_word = opens_line | (np.diff(words.astype(int), prepend=-1) != 0)
+    at = np.cumsum(1 + opens_word + opens_line) - 1  # places of the characters among the tokens
+    total = int(at[-1]) + 1 if len(at) else 0
+    tokens = np.full(total + 1, alphabet.END, np.int64)
+    token_x, token_y = np.zeros(total + 1, np.float32), np.zeros(total + 1, np.float32)
+    is_glyph = np.zeros(total + 1, bool)
+    for places, chosen in (
+        (at, np.ones(len(at), bool)),
+        (at[opens_word] - 1, opens_word),
+        (at[opens_line] - 2, opens_line),
+    ):
+        token_x[places], token_y[places] = x[chosen], y[chosen]
+    tokens[at] = alphabet.FIRST_CHARACTER + codes
+    is_glyph[at] = True
+    strips = np.clip(lefts[opens_word] // alphabet.COLUMN_PIXELS, 0, alphabet.COLUMNS - 1)
+    tokens[at[opens_word] - 1] = alphabet.FIRST_COLUMN + strips.astype(np.int64)
+    bands = np.clip(y[opens_line] // alphabet.ROW_PIXELS, 0, alphabet.ROWS - 1)
+    tokens[at[opens_line] - 2] = alphabet.FIRST_ROW + bands.astype(np.int64)
+    return Truth(tokens, token_x, token_y, is_glyph)
+
+
+def strip_labels(truth: Truth, height: int, width: int) -> np.ndarray:
+    """Class of each strip of a page, int64 [height/16, width/4]: 0 for none, else 1 + index into the alphabet."""
+    labels = np.zeros((height // tower.STRIP_HEIGHT, width // tower.STRIP_WIDTH), np.int64)
+    rows = (truth.y[truth.is_glyph] // tower.STRIP_HEIGHT).astype(int)
+    columns = (truth.x[truth.is_glyph] // tower.STRIP_WIDTH).astype(int)
+    inside = (rows >= 0) & (rows < labels.shape[0]) & (columns >= 0) & (columns < labels.shape[1])
+    glyphs = truth.tokens[truth.is_glyph][inside] - alphabet.FIRST_CHARACTER + 1
+    labels[rows[inside], columns[inside]] = glyphs
+    return labels
