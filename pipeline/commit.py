@@ -5,7 +5,7 @@ comes second, or wakes up late, finds the name taken and changes nothing.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,23 +32,23 @@ class Publisher:
     def __init__(self, store: ObjectStore, manifest: ManifestReader, progress: Progress) -> None:
         self._store = store
         self._manifest = manifest
+        self._staged = progress.staged_shards
         self._parts = {part.part_index: part for part in group_parts(manifest.shards)}
-        self._missing = {
-            index: {shard.shard_index for shard in part.shards} - progress.staged_shards
-            for index, part in self._parts.items()
-            if index not in progress.published_parts
-        }
+        self._published = set(progress.published_parts)
+        self._missing: dict[int, set[int]] = {}  # of the parts that have been begun
 
     def shard_staged(self, shard_index: int) -> int | None:
         """Note one more staged shard; returns the number of the part this completed and published, if any."""
         part_index = self._manifest.shards[shard_index].part_index
-        missing = self._missing.get(part_index)
-        if missing is None:
+        if part_index in self._published:
             return None
-        missing.discard(shard_index)
-        if missing:
+        part = self._parts[part_index]
+        if part_index not in self._missing:
+            self._missing[part_index] = {shard.shard_index for shard in part.shards} - self._staged
+        self._missing[part_index].discard(shard_index)
+        if self._missing[part_index]:
             return None
-        self.publish(self._parts[part_index])
+        self.publish(part)
         return part_index
 
     def publish(self, part: Part) -> bool:
@@ -62,6 +62,7 @@ class Publisher:
             published = False  # another driver published it and cleared the staged shards away
         else:
             published = self._store.put_if_absent(key, data)
+        self._published.add(part.part_index)
         self._missing.pop(part.part_index, None)
         for shard in part.shards:
             self._store.delete(staged_key(shard.shard_index))
@@ -103,10 +104,14 @@ def close(store: ObjectStore, documents: Iterable[DocumentRow], facts: dict[str,
     What was there before is never taken for ours unseen: a document table that says something else raises
     `LedgerError`, before the mark or, if the mark itself is older, before the work is removed.
     """
-    rows = list(documents)
-    for key, table in document_tables(rows):
-        store.put_if_absent(key, table_to_parquet(table))
-    check_documents(store, rows)
+    check_documents(store, _published(store, document_tables(documents)))
     store.put_if_absent(SUCCESS_KEY, json.dumps(facts, indent=2, sort_keys=True).encode())
     check_mark(store, facts)
     store.delete_below(WORK_FOLDER)
+
+
+def _published(store: ObjectStore, tables: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
+    """Put each table unless it is there, then hand it on to be compared; one is in memory at a time."""
+    for key, table in tables:
+        store.put_if_absent(key, table_to_parquet(table))
+        yield key, table

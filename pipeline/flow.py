@@ -143,14 +143,13 @@ def finish(store: ObjectStore, observer: Observer) -> None:
         publisher.publish(part)
     tally = check_run(store, manifest)
     observer.note("Every page of the manifest is published once; the ledger adds up.")
-    documents = list(document_rows(manifest, tally))
     facts = {
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        **counted_facts(documents, tally),
+        **counted_facts(manifest, tally),
         "shards": len(manifest.shards),
         "shard_readings": sum(1 for _ in store.list(ATTEMPTS_FOLDER)),
     }
-    close(store, documents, facts)
+    close(store, document_rows(manifest, tally), facts)
 
 
 def _job(config: RunConfig, run_id: str, store: ObjectStore, widths: Widths) -> ReadJob:

@@ -5,8 +5,9 @@ file. The cut is made once, at the survey, and stored: a later run with other ac
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from workers.schema import ManifestShard
 
@@ -55,10 +56,13 @@ class PageLoad:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file to publish: its shards in order, and where their pages lie in the manifest."""
+    """One file to publish: its shards in order, and where their pages lie in the manifest.
+
+    The shards are a slice of all of them, which a manifest makes into rows only when they are asked for.
+    """
 
     part_index: int
-    shards: tuple[ManifestShard, ...]
+    shards: Sequence[ManifestShard]
 
     @property
     def first_row(self) -> int:
@@ -129,9 +133,11 @@ def _runs(loads: Iterable[PageLoad], most_pages: int, limits: ShardLimits) -> It
         yield run
 
 
-def group_parts(shards: Iterable[ManifestShard]) -> list[Part]:
-    """The parts that the shards make up, in order."""
-    members: dict[int, list[ManifestShard]] = {}
-    for shard in shards:
-        members.setdefault(shard.part_index, []).append(shard)
-    return [Part(index, tuple(members[index])) for index in sorted(members)]
+def group_parts(shards: Sequence[ManifestShard]) -> list[Part]:
+    """The parts that all the shards of a manifest make up, in order: a part is a run of shards."""
+    firsts: list[tuple[int, int]] = []  # part, and place of its first shard
+    for place, shard in enumerate(shards):
+        if not firsts or firsts[-1][0] != shard.part_index:
+            firsts.append((shard.part_index, place))
+    ends = pairwise([*firsts, (-1, len(shards))])
+    return [Part(part, shards[first:end]) for (part, first), (_, end) in ends]

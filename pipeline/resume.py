@@ -3,7 +3,7 @@
 Resume is not a mode: every run asks this question, and on a fresh target the answer is everything.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from pipeline.planner import Part, group_parts
@@ -37,7 +37,7 @@ def find_progress(store: ObjectStore) -> Progress:
 
 
 def remaining_work(
-    shards: Iterable[ManifestShard], published_parts: Set[int], staged_shards: Set[int]
+    shards: Sequence[ManifestShard], published_parts: Set[int], staged_shards: Set[int]
 ) -> RemainingWork:
     """Subtract. A staged shard of a published part counts as published: a late writer left it behind."""
     waiting = [part for part in group_parts(shards) if part.part_index not in published_parts]

@@ -17,12 +17,12 @@ from workers.layout import DOCUMENTS_FOLDER, PAGES_FOLDER, SUCCESS_KEY, document
 from workers.manifest_reader import ManifestReader
 from workers.object_store import ObjectStore
 from workers.outcomes import DocumentOutcome, Outcome
-from workers.schema import DocumentRow, table_to_rows
 
 LISTED_FAILURES = 20
 PREVIEW_DOCUMENTS = 8
 PREVIEW_LINES = 3
 PREVIEW_COLUMNS = ["source_uri", "page_index", "outcome", "text"]
+QUARANTINE_COLUMNS = ["source_uri", "outcome", "reason"]
 FAILURE_COLUMNS = ["source_uri", "page_index", "outcome", "reason"]
 MARK_FACTS = ("documents", "pages", "outcomes", "shards", "shard_readings")
 EXIT_OK, EXIT_PAGES_FAILED = 0, 3
@@ -49,7 +49,8 @@ class RunSummary:
     shard_readings: int
     second_passes: int = 0
     texts_changed: int = 0
-    quarantined: tuple[DocumentRow, ...] = ()
+    documents_quarantined: int = 0
+    quarantined: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     first_lines: tuple[FirstLines, ...] = ()
 
@@ -63,7 +64,7 @@ class RunSummary:
 
     def exit_code(self, *, strict: bool = False) -> int:
         """0 if nothing failed, 3 if pages failed or documents were quarantined (or, if strict, flagged)."""
-        failed = self.pages_failed or self.quarantined or (strict and self.pages_flagged)
+        failed = self.pages_failed or self.documents_quarantined or (strict and self.pages_flagged)
         return EXIT_PAGES_FAILED if failed else EXIT_OK
 
 
@@ -87,6 +88,7 @@ def summarise(store: ObjectStore) -> RunSummary:
     """Summary of a complete target; raises `StorageMissing` if it is not complete."""
     facts = read_facts(store, SUCCESS_KEY, MARK_FACTS)
     failed = int(facts["outcomes"].get(Outcome.FAILED, 0))
+    documents_quarantined, quarantined = _quarantined(store)
     return RunSummary(
         root=store.root,
         documents=facts["documents"],
@@ -96,7 +98,8 @@ def summarise(store: ObjectStore) -> RunSummary:
         shard_readings=facts["shard_readings"],
         second_passes=int(facts.get("second_passes", 0)),
         texts_changed=int(facts.get("texts_changed", 0)),
-        quarantined=tuple(_quarantined(store)),
+        documents_quarantined=documents_quarantined,
+        quarantined=tuple(quarantined),
         failures=tuple(_failures(store)) if failed else (),
         first_lines=tuple(_first_lines(store)),
     )
@@ -141,7 +144,7 @@ def summary_lines(
     """The summary in words; `session` adds what this very command has read, how fast and, with the `price` of a
     GPU hour, for how much.
     """
-    yield f"documents   {summary.documents} ({len(summary.quarantined)} quarantined)"
+    yield f"documents   {summary.documents} ({summary.documents_quarantined} quarantined)"
     yield f"pages       {summary.pages}: {_counts(summary.outcomes)}"
     yield f"shards      {summary.shards}, read {summary.shard_readings} times"
     if summary.second_passes:
@@ -157,11 +160,11 @@ def summary_lines(
         yield f"tokens      {session.image_tokens} image, {session.output_tokens} written"
         for title, words in pace_words(session.pace(price)):
             yield f"{title:<12}{words}"
-    for row in summary.quarantined[:LISTED_FAILURES]:
-        yield f"quarantined {row.source_uri}: {row.reason}"
+    for refused in summary.quarantined:
+        yield f"quarantined {refused}"
     for failure in summary.failures:
         yield f"failed      {failure}"
-    more = len(summary.quarantined) - LISTED_FAILURES
+    more = summary.documents_quarantined - len(summary.quarantined)
     if more > 0:
         yield f"            and {more} more quarantined; see {summary.root}/documents"
 
@@ -193,11 +196,17 @@ def _counts(outcomes: dict[str, int]) -> str:
     return ", ".join(f"{outcomes[name]} {name}" for name in Outcome if outcomes.get(name)) or "none"
 
 
-def _quarantined(store: ObjectStore) -> Iterator[DocumentRow]:
+def _quarantined(store: ObjectStore) -> tuple[int, list[str]]:
+    """How many documents gave no pages, and the first of them in words."""
+    count = 0
+    listed: list[str] = []
     for number in sorted(numbers_below(store, DOCUMENTS_FOLDER, documents_key)):
         wanted = [("outcome", "=", str(DocumentOutcome.QUARANTINED))]
-        table = read_table(store, documents_key(number), filters=wanted)
-        yield from table_to_rows(table, DocumentRow)
+        table = read_table(store, documents_key(number), QUARANTINE_COLUMNS, wanted)
+        count += table.num_rows
+        for row in table.slice(0, LISTED_FAILURES - len(listed)).to_pylist():
+            listed.append(f"{row['source_uri']}: {row['reason']}")
+    return count, listed
 
 
 def _failures(store: ObjectStore) -> Iterator[str]:

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ class ManifestReader:
         with self._whole(key):
             table = pq.read_table(io.BytesIO(self._store.get(key)))
             self._check_rows(key, table.num_rows, int(self._facts["shards"]))
-            return _ShardRows(table)
+            return _ShardRows.of(table)
 
     def documents(self) -> Iterator[ManifestDocument]:
         """All documents in order, quarantined ones included."""
@@ -127,17 +127,27 @@ class ManifestReader:
 
 
 class _ShardRows(Sequence[ManifestShard]):
-    """Shards as rows made on demand: an archive of millions of pages has a hundred thousand of them."""
+    """Shards as rows made on demand: an archive of millions of pages has a hundred thousand of them. A slice is a
+    view of the same columns.
+    """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, columns: Mapping[str, Any], places: range) -> None:
+        self._columns = columns
+        self._places = places
+
+    @classmethod
+    def of(cls, table: pa.Table) -> "_ShardRows":
         names = [name for name in ManifestShard.__slots__ if name in table.column_names]
-        self._columns = {name: table.column(name).to_numpy() for name in names}
-        self._count: int = table.num_rows
-        if self._count:
-            self._row(0)  # a table that lacks a column says so now
+        rows = cls({name: table.column(name).to_numpy() for name in names}, range(table.num_rows))
+        if rows:
+            rows[0]  # a table that lacks a column says so now
+        return rows
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._places)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
 
     @overload
     def __getitem__(self, index: int) -> ManifestShard: ...
@@ -147,11 +157,6 @@ class _ShardRows(Sequence[ManifestShard]):
 
     def __getitem__(self, index: int | slice) -> ManifestShard | Sequence[ManifestShard]:
         if isinstance(index, slice):
-            return [self._row(place) for place in range(*index.indices(self._count))]
-        place = index + self._count if index < 0 else index
-        if not 0 <= place < self._count:
-            raise IndexError(f"there is no shard {index} of {self._count}")
-        return self._row(place)
-
-    def _row(self, place: int) -> ManifestShard:
+            return _ShardRows(self._columns, self._places[index])
+        place = self._places[index]  # raises the IndexError that ends an iteration
         return ManifestShard(**{name: int(column[place]) for name, column in self._columns.items()})

@@ -25,6 +25,7 @@ SMALL_CLUSTER = """
 local_cpus = {cpus}
 object_store_bytes = 200000000
 max_batch = 4
+shards_in_flight = 4
 [shards]
 pages = {shard_pages}
 part_pages = {part_pages}

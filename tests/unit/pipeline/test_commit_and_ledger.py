@@ -171,7 +171,7 @@ def test_the_ledger_of_a_complete_run_covers_documents_and_the_mark(
     _publish_all(store, manifest)
     tally = check_run(store, manifest)
     rows = list(document_rows(manifest, tally))
-    close(store, rows, counted_facts(rows, tally))
+    close(store, rows, counted_facts(manifest, tally))
     assert check_run(store, manifest).pages == 9
     good = store.get(documents_key(0))
     other = [*rows[:-1], dataclasses.replace(rows[-1], pages_ok=3)]
@@ -187,7 +187,7 @@ def test_the_ledger_of_a_complete_run_covers_documents_and_the_mark(
     with pytest.raises(LedgerError, match=r"more\.parquet is no part of this run"):
         check_run(store, manifest)
     store.delete("documents/more.parquet")
-    store.put(SUCCESS_KEY, json.dumps({**counted_facts(rows, tally), "pages": 8}).encode())
+    store.put(SUCCESS_KEY, json.dumps({**counted_facts(manifest, tally), "pages": 8}).encode())
     with pytest.raises(LedgerError, match="says pages 8, counted were 9"):
         check_run(store, manifest)
 
@@ -200,7 +200,7 @@ def test_documents_of_an_older_run_are_not_adopted_on_closing(
     rows = list(document_rows(manifest, tally))
     store.put(documents_key(0), table_to_parquet(rows_to_table(rows[:1], DocumentRow)))
     with pytest.raises(LedgerError, match="does not say of every document"):
-        close(store, rows, counted_facts(rows, tally))
+        close(store, rows, counted_facts(manifest, tally))
     assert not store.exists(SUCCESS_KEY)
 
 
