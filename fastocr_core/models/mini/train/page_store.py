@@ -10,6 +10,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -42,13 +43,16 @@ class StoredPage:
 
 def write_document(path: Path, pages: Sequence[StoredPage]) -> None:
     """Write the pages of one document to a new .npz file."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for index, page in enumerate(pages):
         buffer = io.BytesIO()
         Image.fromarray(page.pixels).save(buffer, "PNG", optimize=False, compress_level=6)
         arrays[f"pixels_{index}"] = np.frombuffer(buffer.getvalue(), np.uint8)
         arrays[f"characters_{index}"] = page.characters
-    np.savez(path, **arrays)
+    unfinished = path.with_suffix(".part")  # a training may look into the folder meanwhile
+    with unfinished.open("wb") as file:
+        np.savez(file, **arrays)
+    unfinished.replace(path)
 
 
 def count_pages(path: Path) -> int:

@@ -20,9 +20,12 @@ from fastocr_core.models.mini.train.page_store import StoredPage, count_pages, e
 from fastocr_core.models.mini.train.placement import Truth
 
 X_HEIGHT_PIXELS = (7.3, 12.5)  # of the body text, as on made pages
-_WHOLE_SHARE = 0.6  # of the windows that a whole page fits into at a readable size
+_FITTED_SHARE = 0.65  # of the windows that the text fits into at a readable size are made to hold it
+_UNCUT_SHARE = 0.85  # of the windows that the text fits into, across or down
+_MARGIN = 6.0  # pixels of the stored page
 _SKEW_SHARE, _SKEW_DEGREES = 0.12, 2.0
 _TRIES = 6
+_ENOUGH_CHARACTERS = 60  # windows with fewer are tried again
 _ABOVE, _BELOW = 0.75, 0.25  # a word is inside when this much of it is, font sizes
 _PAPER = 255
 
@@ -62,10 +65,10 @@ class RealPages:
         """
         while True:
             stored = self.stored(int(generator.integers(len(self._pages))))
-            for _ in range(_TRIES):
+            for attempt in range(_TRIES):
                 window = _window(stored, generator, height, width)
                 inside = _inside(stored.characters, window)
-                if inside.any():
+                if inside.sum() >= _ENOUGH_CHARACTERS or (inside.any() and attempt + 1 == _TRIES):
                     return _cut(stored, window, inside, generator, ink)
 
 
@@ -82,22 +85,28 @@ class _Window:
 
 
 def _window(stored: StoredPage, generator: np.random.Generator, height: int, width: int) -> _Window:
-    letters, (page_height, page_width) = stored.characters, stored.pixels.shape
+    """Where to cut: mostly the full width of the text, and its full height too where that fits."""
+    letters = stored.characters
     x_height = 2 * float(np.median(letters["baseline"] - letters["y"]))
     low, high = (pixels / x_height for pixels in X_HEIGHT_PIXELS)
-    fitting = min(height / page_height, width / page_width)
-    if fitting > low and generator.random() < _WHOLE_SHARE:
-        high = min(high, fitting)
+    tall = float(letters["size"].max())
+    text_left, text_right = float(letters["x0"].min()) - _MARGIN, float(letters["x1"].max()) + _MARGIN
+    text_top = float(letters["baseline"].min()) - tall
+    text_bottom = float(letters["baseline"].max()) + tall
+    for fitting in (width / (text_right - text_left), height / (text_bottom - text_top)):
+        if fitting > low and generator.random() < _FITTED_SHARE:
+            high = min(high, fitting)
     scale = generator.uniform(low, high)
     across, down = round(width / scale), round(height / scale)
     anchor = letters[int(generator.integers(len(letters)))]  # windows without text would teach nothing
 
-    def edge(place: float, side: int, page_side: int) -> int:
-        if side >= page_side:
-            return -int(generator.integers(0, side - page_side + 1))
-        return int(np.clip(place - generator.uniform(0, side), 0, page_side - side))
+    def edge(place: float, first: float, last: float, side: int) -> int:
+        if last - first <= side and generator.random() < _UNCUT_SHARE:
+            return int(generator.uniform(last - side, first))
+        return int(place - generator.uniform(0.02, 0.98) * side)
 
-    left, top = edge(float(anchor["x"]), across, page_width), edge(float(anchor["y"]), down, page_height)
+    left = edge(float(anchor["x"]), text_left, text_right, across)
+    top = edge(float(anchor["y"]), text_top, text_bottom, down)
     return _Window(left, top, across, down, height, width)
 
 
@@ -126,20 +135,17 @@ def _cut(
     source[down : down + patch.shape[0], across : across + patch.shape[1]] = patch
     shift = np.array([window.left, window.left, window.top, 0], np.float32)
     erase(source, word_boxes(stored.characters[~inside]) - shift, word_boxes(letters) - shift)
-    degrees = 0.0
-    if generator.random() < _SKEW_SHARE:
-        degrees = float(generator.uniform(-_SKEW_DEGREES, _SKEW_DEGREES))
-    pixels = _worn(source, window, degrees, generator, ink)
     scale_x, scale_y = window.width / window.across, window.height / window.down
     x, y = (letters["x"] - window.left) * scale_x, (letters["y"] - window.top) * scale_y
     x0 = (letters["x0"] - window.left) * scale_x
+    degrees = 0.0
+    if generator.random() < _SKEW_SHARE:
+        degrees = float(generator.uniform(-_SKEW_DEGREES, _SKEW_DEGREES))
+        if not _stays(*_turned(x, y, window, degrees), window):
+            degrees = 0.0  # turned, the window would cut words again
+    pixels = _worn(source, window, degrees, generator, ink)
     turned_x, turned_y = _turned(x, y, window, degrees)
     lefts, _ = _turned(x0, y, window, degrees)
-    kept = _on_sheet(turned_x, turned_y, letters["word"], window) if degrees else np.ones(len(letters), bool)
-    if degrees and not kept.all():
-        degrees = 0.0  # turned, the window would cut words again
-        pixels = _worn(source, window, degrees, generator, ink)
-        turned_x, turned_y, lefts = x, y, x0
     codes = letters["code"].astype(np.int64)
     return RealPage(
         pixels, truth_of_characters(codes, turned_x, turned_y, lefts, letters["line"], letters["word"])
@@ -156,10 +162,11 @@ def _turned(x: np.ndarray, y: np.ndarray, window: _Window, degrees: float) -> tu
     )
 
 
-def _on_sheet(x: np.ndarray, y: np.ndarray, words: np.ndarray, window: _Window) -> np.ndarray:
-    """Characters that stay well inside the window, bool [N]."""
-    on_sheet: np.ndarray = (x > 8) & (x < window.width - 8) & (y > 12) & (y < window.height - 12)
-    return on_sheet
+def _stays(x: np.ndarray, y: np.ndarray, window: _Window) -> bool:
+    """Whether all characters stay well inside the window."""
+    return bool(
+        x.min() > 10 and x.max() < window.width - 10 and y.min() > 14 and y.max() < window.height - 14
+    )
 
 
 def _worn(
