@@ -36,6 +36,8 @@ REASON_WORDS: dict[Reason, str] = {
     Reason.LOOP: "The model repeated itself and was stopped; the text is kept. Look at it.",
     Reason.STORAGE_DENIED: "The storage refuses to hand it out. Check credentials and policy.",
     Reason.STORAGE_MISSING: "It was listed, and gone when it was to be read.",
+    Reason.STORAGE_ERROR: "The storage delivered everything else, but not this, however often it was asked. Look at the "
+    "object; then read it into another target.",
     Reason.CHANGED_DURING_RUN: "Its bytes are no longer those that were surveyed. Run again into a new target.",
 }
 

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     LOOP = "loop"
     STORAGE_DENIED = "storage_denied"
     STORAGE_MISSING = "storage_missing"
+    STORAGE_ERROR = "storage_error"
     CHANGED_DURING_RUN = "changed_during_run"
 
 

@@ -149,7 +149,7 @@ def raise_translated(error: Exception, place: str) -> NoReturn:
             f"The storage of {place} does not know this request: {said(error)}."
         ) from error
     if kind == "ParamValidationError":
-        raise StorageError(f"{place} is no possible S3 location: {said(error)}.") from error
+        raise StorageMissing(f"{place} is no possible S3 location: {said(error)}.") from error
     if code:
         raise StorageError(f"{place}: the storage answered {code} ({said(error)}).") from error
     raise StorageUnreachable(f"{place} cannot be reached: {said(error)}.") from error
@@ -184,7 +184,7 @@ def _made(settings: StorageSettings) -> Any:
 
     addressing = {None: "auto", True: "path", False: "virtual"}[settings.path_style]
     config = Config(
-        retries={"mode": "standard", "max_attempts": settings.max_attempts},
+        retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
         connect_timeout=settings.connect_timeout_seconds,
         read_timeout=settings.read_timeout_seconds,
         request_checksum_calculation=settings.checksum_mode,

@@ -132,6 +132,14 @@ class ObjectStore(abc.ABC):
     def open(self, key: str) -> BinaryIO:
         """A seekable reader that fetches only what is read (for Parquet footers and single columns)."""
 
+    def first_bytes(self, key: str, count: int) -> bytes:
+        """At most `count` bytes from the start of the object."""
+        try:
+            with self.open(key) as reader:
+                return reader.read(count)
+        except OSError as error:
+            raise StorageError(f"{self.uri(key)}: {error.strerror or error}.") from error
+
     @abc.abstractmethod
     def put(self, key: str, data: bytes) -> None:
         """Write the object whole or not at all, replacing what was there."""

@@ -133,6 +133,36 @@ def test_a_true_denial_is_said_after_a_few_tries_and_stays_with_its_document(
     assert fetcher.fetch(f"{s3_bucket}/out/two.pdf", None) == b"2"
 
 
+@pytest.mark.parametrize("code", ["InternalError", "SlowDown"])
+def test_an_object_that_is_never_delivered_is_a_finding_and_a_storage_that_delivers_nothing_an_outage(
+    s3_bucket: str, store: ObjectStore, settings: StorageSettings, proxy: FaultProxy, code: str
+) -> None:
+    for name in ("one.pdf", "two.pdf", "three.pdf"):
+        store.put(name, b"1")
+    steady = Fault("GET", "/one.pdf", Kind.ERROR, code, times=None)
+    proxy.faults.append(steady)
+    for known in ("two.pdf", None):
+        fetcher = DocumentFetcher(settings)
+        if known is not None:
+            fetcher.fetch(f"{s3_bucket}/out/{known}", None)
+        steady.struck = 0
+        with pytest.raises(
+            FetchFailure, match=f"{s3_bucket}/out/one.pdf: the storage answered {code}"
+        ) as failure:
+            fetcher.fetch(f"{s3_bucket}/out/one.pdf", None)
+        assert failure.value.reason == Reason.STORAGE_ERROR
+        assert steady.struck == 2 * TRIES
+        assert fetcher.fetch(f"{s3_bucket}/out/three.pdf", None) == b"1"
+    for method, path in (
+        ("GET", r"\.pdf"),
+        ("HEAD", ""),
+    ):  # at first bodies do not come, then nothing is answered
+        proxy.faults.append(Fault(method, path, Kind.ERROR, code, times=None))
+        with pytest.raises(StorageUnreachable, match=rf"{s3_bucket} is out, .*out/two.pdf.*{code}") as error:
+            fetcher.fetch(f"{s3_bucket}/out/two.pdf", None)
+        assert re.fullmatch(r"[^\n]{20,500}\.", str(error.value))
+
+
 def test_refused_credentials_are_nobodys_document(
     s3_bucket: str, settings: StorageSettings, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,8 +27,11 @@ pytestmark = [pytest.mark.s3, pytest.mark.ray, pytest.mark.slow, pytest.mark.tim
 PAGES = 2
 GOOD = {"ok", "ok_blank", "ok_repaired", "flagged"}  # the toy model reads nonsense, which may be flagged
 MENDED = ("plain", "throttled", "denied-once", "cut", "stalled", "slow", "uploaded-again")
-FAILED = {"denied-later": "storage_denied", "changed": "changed_during_run", "deleted": "storage_missing"}
-QUARANTINED = {"denied": "storage_denied", "gone-before": "storage_missing"}
+FAILED = {
+    "denied-later": "storage_denied", "changed": "changed_during_run", "deleted": "storage_missing",
+    "unreadable-later": "storage_error",
+}  # fmt: skip
+QUARANTINED = {"denied": "storage_denied", "gone-before": "storage_missing", "unreadable": "storage_error"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ def _faults(client: Any, bucket: str, same: bytes, other: bytes) -> list[Fault]:
         Fault("GET", "/changed.pdf", then=put("changed", other), times=None, after=1),
         Fault("GET", "/deleted.pdf", then=delete("deleted"), times=None, after=1),
         Fault("GET", "/gone-before.pdf", then=delete("gone-before"), times=None),
+        Fault("GET", "/unreadable.pdf", Kind.ERROR, "InternalError", times=None),
+        Fault("GET", "/unreadable-later.pdf", Kind.ERROR, "SlowDown", times=None, after=1),
         Fault("GET", "list-type=2.*prefix=scans", Kind.ERROR, "SlowDown", times=2),
         Fault("PUT", "/_run.json", Kind.LOST_ANSWER),
         Fault("PUT", "/_work/staged/", Kind.LOST_ANSWER, times=2),
@@ -89,7 +94,7 @@ def story(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
         if name != "other":
             client.put_object(Bucket=bucket, Key=f"scans/{name}.pdf", Body=documents[name])
     config = write_config(folder / "run.toml", shard_pages=4, part_pages=8)
-    config.write_text(config.read_text() + "[storage]\nread_timeout_seconds = 3\n")
+    config.write_text(config.read_text() + "[storage]\nread_timeout_seconds = 3\nmax_attempts = 6\n")
     faults = _faults(client, bucket, documents["uploaded-again"], documents["other"])
     with pytest.MonkeyPatch.context() as environment, fault_proxy(s3_server.endpoint_url, *faults) as proxy:
         for name, value in s3_server.credentials.items():

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     CUT_BODY = "the connection ends in the middle of the body"
     STALLED_BODY = "the body stops in the middle, the connection stays"
     TRICKLE = "the body comes in small pieces with pauses"
+    OVERWRITE = "what is there is replaced, whatever the condition"
 
 
 @dataclass(slots=True)
@@ -71,13 +72,19 @@ class Fault:
 
 @dataclass(slots=True)
 class FaultProxy:
-    """A running proxy; `faults` may be changed while it runs, `requests` holds (method, path) of all it has seen."""
+    """A running proxy; `faults` may be changed while it runs, `requests` holds (method, path) of all it has seen.
+
+    `remove` takes /bucket/key away behind the back of everybody; `Kind.OVERWRITE` needs it, since conditions are signed
+    and cannot be left out on the way. `overwritten` are the paths it was called for.
+    """
 
     server: ThreadingHTTPServer
     endpoint_url: str
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    remove: Callable[[str], object] | None = None
+    overwritten: list[str] = field(default_factory=list)
 
     def fault_for(self, method: str, path: str) -> Fault | None:
         """The first fault that strikes; later ones do not count the request."""
@@ -137,18 +144,27 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.then is not None:
             fault.then()
         kind = None if fault is None else fault.kind
+        if kind == Kind.OVERWRITE and self.headers.get("If-None-Match"):
+            self._overwrite(path)
         if fault is not None and kind == Kind.ERROR:
             time.sleep(fault.seconds)
             self._answer_error(fault.code)
         elif kind == Kind.CUT_BEFORE:
             self._cut()
         else:
-            self._forward(body, fault if kind else None)
+            self._forward(body, fault if kind not in (None, Kind.OVERWRITE) else None)
 
     do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = handle_one  # noqa: N815 - names of http.server
 
     def log_message(self, *arguments: object) -> None:
         """Silence."""
+
+    def _overwrite(self, path: str) -> None:
+        proxy = self.server.proxy
+        assert proxy.remove is not None
+        proxy.remove(path)
+        with proxy.lock:
+            proxy.overwritten.append(path)
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
