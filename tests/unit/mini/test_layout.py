@@ -10,8 +10,8 @@ from fastocr_core.models.mini.lines import lines_of
 from fastocr_core.models.mini.train.fonts import Face
 from fastocr_core.models.mini.train.ink import InkStyle, age, blank_leaf, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, PlacedWord, truth_of
+from fastocr_core.models.mini.train.real import strip_labels
 from fastocr_core.models.mini.train.samples import LAYERS_OF_DOUBT, doubtful_strips
-from fastocr_core.models.mini.train.stem import strip_labels
 from fastocr_core.vision.prepared import PreparedPage
 from tests.support.made_layouts import made_layout
 
@@ -70,7 +70,7 @@ def test_letters_are_drawn_where_the_truth_says(face: Face) -> None:
 @given(seeds)
 def test_strip_labels_hold_the_glyphs_of_the_text(face: Face, seed: int) -> None:
     layout = made_layout(face, seed)
-    labels = strip_labels(layout)
+    labels = strip_labels(truth_of(layout), layout.height, layout.width)
     truth = truth_of(layout)
     assert labels.shape == (layout.height // 16, layout.width // 4)
     glyphs = truth.tokens[truth.is_glyph] - alphabet.FIRST_CHARACTER + 1
@@ -92,7 +92,7 @@ def test_doubt_spreads_each_strip_over_at_most_one(face: Face, seed: int) -> Non
     assert classes.min() >= 0
     assert classes.max() < tower.GLYPHS
     likeliest = np.where(weights.max(0) > 0.5, np.take_along_axis(classes, weights.argmax(0)[None], 0)[0], 0)
-    labels = strip_labels(layout)
+    labels = strip_labels(truth_of(layout), layout.height, layout.width)
     assert (likeliest == labels)[likeliest > 0].mean() > 0.8
 
 

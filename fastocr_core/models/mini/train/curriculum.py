@@ -57,7 +57,20 @@ def _whole(chance: float) -> PageRange:
     )  # fmt: skip
     if chance > 0.86:  # a whole sheet at 150 dpi
         style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)
-        return PageRange((40, 54), (30, 41), style, 0.08, blank_share=0.02, offset_share=0.1, worn_share=0.5)
+        return PageRange(
+            (40, 54),
+            (30, 41),
+            style,
+            0.08,
+            blank_share=0.02,
+            offset_share=0.1,
+            worn_share=0.5,
+            real_share=0.25,
+        )
     if chance > 0.62:
-        return PageRange((8, 22), (10, 26), style, 0.2, blank_share=0.03, offset_share=0.4, worn_share=0.5)
-    return PageRange((18, 38), (18, 34), style, 0.12, blank_share=0.05, offset_share=0.25, worn_share=0.5)
+        return PageRange(
+            (8, 22), (10, 26), style, 0.2, blank_share=0.03, offset_share=0.4, worn_share=0.5, real_share=0.1
+        )
+    return PageRange(
+        (18, 38), (18, 34), style, 0.12, blank_share=0.05, offset_share=0.25, worn_share=0.5, real_share=0.25
+    )

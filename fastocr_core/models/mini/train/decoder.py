@@ -22,6 +22,7 @@ from fastocr_core.models.mini.train.stem import glyph_loss
 
 PARTNER_STALE_SECONDS = 900.0
 COUNT_OFFSETS = 4500
+GUIDE_WEIGHT = 0.5
 # How much more than an ordinary place a rare one counts: where to go from the foot of a column or past a gap is decided
 # once or twice a page, among hundreds of steps to the next word or line.
 LEAP_WEIGHT, END_WEIGHT, START_WEIGHT = 10.0, 6.0, 4.0
@@ -43,8 +44,19 @@ class DecoderSchedule:
     first_phase: float = 0.0  # where in the curriculum the run starts
     frozen_share: float = 0.15  # of the run during which the stem only looks
     fixated_share: float = 0.0  # of batches read through fixations
+    guide_until: float = (
+        1.0  # share of the run after which nothing asks the guided heads to look at what is read
+    )
     partner: str = ""  # name of a second process of the same run whose weights are averaged in
+    real_pages: pathlib.Path | None = None  # folder of windows of real documents, see real.RealPages
     seed: int = 2
+
+    def guide_weight(self, progress: float) -> float:
+        """Weight of the guidance at 0 <= progress <= 1 of the run: falls evenly to nothing in the third before its end."""
+        if self.guide_until >= 1.0:
+            return GUIDE_WEIGHT
+        left = (self.guide_until - progress) / max(self.guide_until / 3, 1e-9)
+        return GUIDE_WEIGHT * min(max(left, 0.0), 1.0)
 
 
 @dataclass(slots=True)
@@ -54,8 +66,8 @@ class Losses:
     guide: Tensor
     glyphs: Tensor | None
 
-    def total(self) -> Tensor:
-        value = self.characters * 0.8 + self.places * 0.3 + 0.5 * self.guide
+    def total(self, guide_weight: float = GUIDE_WEIGHT) -> Tensor:
+        value = self.characters * 0.8 + self.places * 0.3 + guide_weight * self.guide
         return value if self.glyphs is None else value + 1.0 * self.glyphs
 
     def floats(self) -> list[float]:
@@ -197,7 +209,7 @@ class Trainer:
         self._average = {key: value.clone() for key, value in self.reader.state_dict().items()}
         if averaged is not None:
             self._average.update(averaged)
-        self._source = PageSource(schedule.seed + self.steps, schedule.rendered)
+        self._source = PageSource(schedule.seed + self.steps, schedule.rendered, schedule.real_pages)
         self._chance = np.random.default_rng(schedule.seed + 77 + self.steps)
         self.reader.train()
         self.reader.stem.eval()  # batch statistics stay those of the dense crops
@@ -227,7 +239,7 @@ class Trainer:
         kept_share = float(self._chance.uniform(0.02, 0.25)) if fixate else 0.0
         losses = forward(self.reader, batch, schedule.corrupted, kept_share)
         self._optimizer.zero_grad(set_to_none=True)
-        losses.total().backward()  # type: ignore[no-untyped-call]
+        losses.total(schedule.guide_weight(progress)).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
         self._follow()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from fastocr_core.models.mini.reader import COLUMNS_PER_CELL
 from fastocr_core.models.mini.train.fonts import TRAINED, face_weights, find_faces
 from fastocr_core.models.mini.train.ink import CLEAN, InkStyle, blank_leaf, degraded, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, Truth, compose, truth_of
+from fastocr_core.models.mini.train.real import RealPage, RealPages, strip_labels
 from fastocr_core.models.mini.train.texts import TextSource, load_corpus
 
 SIDE_PIXELS = 32  # unit of page sides
@@ -33,6 +35,7 @@ class PageRange:
         0.6  # pages that sit somewhere on a larger page, so that every row and column is learned
     )
     worn_share: float = 0.0  # pages that wear as scans do, clean print otherwise
+    real_share: float = 0.0  # batches cut from real documents, where there are any
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +94,13 @@ def _shifted(truth: Truth, offset: tuple[int, int]) -> np.ndarray:
 class PageSource:
     """Endless seeded batches of pages in a PageRange."""
 
-    def __init__(self, seed: int, rendered: bool) -> None:
+    def __init__(self, seed: int, rendered: bool, real_folder: Path | None = None) -> None:
         self._generator = np.random.default_rng(seed)
         self._faces = find_faces(TRAINED)
         self._weights = face_weights(self._faces)
         self._texts = TextSource(load_corpus(), random_share=0.0)
         self._rendered = rendered
+        self._real = RealPages(real_folder) if real_folder is not None else None
 
     def batch(self, pages: PageRange, token_budget: int) -> Batch:
         generator = self._generator
@@ -104,20 +108,26 @@ class PageSource:
         columns = int(generator.integers(*pages.columns))
         height, width = rows * tower.CELL_HEIGHT, columns * tower.CELL_WIDTH
         self._texts.random_share = pages.random_share
-        layouts: list[PageLayout] = []
+        real = self._real if self._rendered and generator.random() < pages.real_share else None
+        drawn: list[PageLayout | RealPage] = []
         truths: list[Truth] = []
         longest = 0
-        while len(layouts) < 32:
-            layout = compose(generator, width, height, self._faces, self._weights, self._texts, pages.style)
-            if generator.random() < pages.blank_share:
-                layout = PageLayout(width, height, ())
-            truth = truth_of(layout)
+        while len(drawn) < 32:
+            page: PageLayout | RealPage
+            if real is not None:
+                page = real.page(generator, height, width, self._ink(pages.worn_share))
+                truth = page.truth
+            else:
+                page = compose(generator, width, height, self._faces, self._weights, self._texts, pages.style)
+                if generator.random() < pages.blank_share:
+                    page = PageLayout(width, height, ())
+                truth = truth_of(page)
             longest = max(longest, len(truth.tokens))
-            if layouts and (len(layouts) + 1) * (rows * columns + longest) > token_budget:
+            if drawn and (len(drawn) + 1) * (rows * columns + longest) > token_budget:
                 break
-            layouts.append(layout)
+            drawn.append(page)
             truths.append(truth)
-        return self._assemble(rows, columns, pages, layouts, truths)
+        return self._assemble(rows, columns, pages, drawn, truths)
 
     def _ink(self, worn_share: float) -> InkStyle:
         """How the next page looks."""
@@ -125,15 +135,25 @@ class PageSource:
             return CLEAN
         return degraded(float(self._generator.uniform(0.1, 0.95)))
 
-    def _assemble(
-        self, rows: int, columns: int, pages: PageRange, layouts: list[PageLayout], truths: list[Truth]
-    ) -> Batch:
-        from fastocr_core.models.mini.train.stem import strip_labels
+    def _pixels(self, page: PageLayout | RealPage, pages: PageRange) -> np.ndarray:
+        if isinstance(page, RealPage):
+            return page.pixels
+        if page.lines:
+            return draw(page, self._generator, self._ink(pages.worn_share))
+        return blank_leaf(self._generator, page.height, page.width)
 
+    def _assemble(
+        self,
+        rows: int,
+        columns: int,
+        pages: PageRange,
+        drawn: list[PageLayout | RealPage],
+        truths: list[Truth],
+    ) -> Batch:
         generator = self._generator
         length = max(len(truth.tokens) for truth in truths)
-        tokens = np.full((len(layouts), length), alphabet.PAD)
-        cells = np.full((len(layouts), length), -1)
+        tokens = np.full((len(truths), length), alphabet.PAD)
+        cells = np.full((len(truths), length), -1)
         doubts = [doubtful_strips(truth, rows, columns, generator) for truth in truths]
         offsets = []
         for index, truth in enumerate(truths):
@@ -151,19 +171,9 @@ class PageSource:
             cells[index, : count - 1] = (row * columns + column)[:-1]
         pixels = None
         if self._rendered:
-            images = [
-                draw(layout, generator, self._ink(pages.worn_share))
-                if layout.lines
-                else blank_leaf(generator, rows * tower.CELL_HEIGHT, columns * tower.CELL_WIDTH)
-                for layout in layouts
-            ]
-            pixels = torch.from_numpy(np.stack(images))
-        labels = [
-            strip_labels(layout)
-            if layout.lines
-            else np.zeros((rows, columns * tower.STRIPS_PER_CELL), np.int64)
-            for layout in layouts
-        ]
+            pixels = torch.from_numpy(np.stack([self._pixels(page, pages) for page in drawn]))
+        height, width = rows * tower.CELL_HEIGHT, columns * tower.CELL_WIDTH
+        labels = [strip_labels(truth, height, width) for truth in truths]
         return Batch(
             rows,
             columns,

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from fastocr_core.models.mini import tower
-from fastocr_core.models.mini.alphabet import FIRST_CHARACTER
 from fastocr_core.models.mini.train.fonts import TRAINED, face_weights, find_faces
 from fastocr_core.models.mini.train.ink import InkStyle, blank_leaf, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, compose, truth_of
+from fastocr_core.models.mini.train.real import strip_labels
 from fastocr_core.models.mini.train.texts import TextSource, load_corpus
 
 
@@ -28,18 +28,6 @@ class StemSchedule:
     crop_pixels: int = 320
     seed: int = 1
     random_share: float = 0.2
-
-
-def strip_labels(layout: PageLayout) -> np.ndarray:
-    """Class of each strip, int64 [height/16, width/4]: 0 for none, else 1 + index into the alphabet."""
-    truth = truth_of(layout)
-    labels = np.zeros((layout.height // tower.STRIP_HEIGHT, layout.width // tower.STRIP_WIDTH), np.int64)
-    rows = (truth.y[truth.is_glyph] // tower.STRIP_HEIGHT).astype(int)
-    columns = (truth.x[truth.is_glyph] // tower.STRIP_WIDTH).astype(int)
-    classes = truth.tokens[truth.is_glyph] - FIRST_CHARACTER + 1
-    inside = (rows >= 0) & (rows < labels.shape[0]) & (columns >= 0) & (columns < labels.shape[1])
-    labels[rows[inside], columns[inside]] = classes[inside]
-    return labels
 
 
 class CropSource:
@@ -70,9 +58,7 @@ class CropSource:
             if self._generator.random() < 0.04:
                 image = 255 - image
             pixels.append(image)
-            labels.append(
-                strip_labels(layout) if layout.lines else np.zeros((side // 16, side // 4), np.int64)
-            )
+            labels.append(strip_labels(truth_of(layout), side, side))
         return torch.from_numpy(np.stack(pixels)), torch.from_numpy(np.stack(labels))
 
 
