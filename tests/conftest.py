@@ -20,7 +20,6 @@ ONE_AT_A_TIME = (
     "tests/ray/",
     "tests/s3/",
     "tests/soak/",
-    "test_infra_two_nodes.py",
     "test_local_ray.py",
     "test_doctor.py",
 )
