@@ -26,6 +26,9 @@ Sets = Annotated[
 ]
 Pages = Annotated[int | None, typer.Option(help="Printed pages of each set, evenly spread (default: all).")]
 Cases = Annotated[Path | None, typer.Option(help="Folder with real files and an index.jsonl, read as well.")]
+Documents = Annotated[
+    Path | None, typer.Option(help="Folder of real pages that workers.training_pages kept, read as well.")
+]
 Batch = Annotated[int, typer.Option(help="Pages decoded at once.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or any torch device.")]
 MostTokens = Annotated[int | None, typer.Option(help="Stop each page after so many tokens.")]
@@ -48,6 +51,7 @@ def reader(
     sets: Sets = "clean,degraded,columns,layouts",
     pages: Pages = None,
     cases: Cases = None,
+    documents: Documents = None,
     batch: Batch = 8,
     device: Device = "auto",
     max_output_tokens: MostTokens = None,
@@ -60,7 +64,7 @@ def reader(
         from fastocr_core.evaluation.reader import evaluate, facts, markdown
         from fastocr_core.evaluation.readers import EngineReader
 
-        adapter, chosen = _prepared(model, device, sets, pages, cases)
+        adapter, chosen = _prepared(model, device, sets, pages, cases, documents)
         limits = EngineLimits(max_output_tokens=max_output_tokens)
         readers: list[Reader] = [
             EngineReader(adapter, policy, batch, limits) for policy in _policies(decode, kept_share)
@@ -196,13 +200,17 @@ def _policies(names: str, kept_share: float) -> "list[DecodePolicy]":
 
 
 def _prepared(
-    model: str, device: str, sets: str, pages: int | None, cases: Path | None
+    model: str, device: str, sets: str, pages: int | None, cases: Path | None, documents: Path | None = None
 ) -> "tuple[ModelAdapter, list[EvaluationPage]]":
     from fastocr_core import load
     from fastocr_core.evaluation.pages import held_out
 
     chosen = held_out(_parts(sets), pages)
     adapter = load(model, device=device)
+    if documents is not None:
+        from fastocr_core.evaluation.documents import document_pages
+
+        chosen += document_pages(documents, pages)
     if cases is not None:
         from workers.evaluation_cases import case_pages
 

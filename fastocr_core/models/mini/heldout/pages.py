@@ -10,8 +10,11 @@ import json
 import pathlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from PIL import Image
+
+Page = TypeVar("Page")
 
 FOLDER = pathlib.Path(__file__).parent
 TRUTH = FOLDER / "truth.jsonl"
@@ -99,7 +102,7 @@ def held_out_pages(part: str = CLEAN) -> Iterator[HeldOutPage]:
         yield HeldOutPage(**fields, lines=lines, part=part)
 
 
-def spread(pages: list[HeldOutPage], count: int | None) -> list[HeldOutPage]:
+def spread(pages: list[Page], count: int | None) -> list[Page]:
     """`count` of the pages (None for all), evenly spread. ValueError for fewer than one."""
     if count is not None and count < 1:
         raise ValueError(f"at least one page must be read, not {count}")
