@@ -122,6 +122,10 @@ class ModelAdapter(abc.ABC):
     def parse(self, tokens: Sequence[int], page: PreparedPage) -> ParsedText:
         """Output tokens (without the stop token) as text and blocks in pixels of the given image."""
 
+    def text(self, tokens: Sequence[int], page: PreparedPage) -> str:
+        """The text of `parse`; adapters that find boxes on the page's pixels give it without them."""
+        return self.parse(tokens, page).text
+
     def ban(self, tokens: Sequence[int]) -> Collection[int]:
         """Tokens that may not follow the output `tokens` of a page: the model's own guard, none by default."""
         return ()

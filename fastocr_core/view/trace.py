@@ -119,7 +119,7 @@ def _written(model: ModelAdapter, page: PreparedPage, result: PageText) -> tuple
     """Characters of the final text that each prefix of the tokens already gives; never falls."""
     counts: list[int] = []
     for end in range(1, len(result.tokens) + 1):
-        so_far = model.parse(result.tokens[:end], page).text
+        so_far = model.text(result.tokens[:end], page)
         common = _common_prefix(so_far, result.text)
         counts.append(max(common, counts[-1] if counts else 0))
     return tuple(counts)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fastocr_core.models.base import Block, DecoderShape, ModelAdapter, ParsedText, PromptLayout
 from fastocr_core.models.mini import alphabet, places
-from fastocr_core.models.mini.lines import lines_of
+from fastocr_core.models.mini.lines import joined, lines_of, text_of_lines
 from fastocr_core.models.mini.reader import HEADS, HIDDEN, LAYERS, TEXT_WINDOW, MiniReader
 from fastocr_core.models.revisions import WEIGHTS_FILE, mini_folder, weights_revision
 from fastocr_core.vision.mini_view import MINI_VISION
@@ -71,8 +71,11 @@ class MiniAdapter(ModelAdapter):
         """Lines joined by newlines, an empty line where the gap between lines is large; one block per line."""
         lines = lines_of(tokens, page)
         blocks = tuple(Block("line", line.box, line.text, line.word_boxes) for line in lines)
-        parts = [("\n\n" if line.starts_paragraph else "\n") + line.text for line in lines]
-        return ParsedText("".join(parts).strip("\n"), "text", blocks)
+        text = joined((line.text, line.starts_paragraph) for line in lines)
+        return ParsedText(text, "text", blocks)
+
+    def text(self, tokens: Sequence[int], page: PreparedPage) -> str:
+        return text_of_lines(tokens)
 
     def to(self, device: torch.device) -> None:
         self.reader.to(device)

@@ -1,16 +1,17 @@
-"""From the reader's tokens to lines with boxes: row and column tokens say where each word starts."""
+"""From the reader's tokens to lines with boxes: row and column tokens say where each word starts, the ink says the rest."""
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fastocr_core.models.mini.alphabet import COLUMN_PIXELS, ROW_PIXELS, WrittenWord, written_words
+from fastocr_core.models.mini.ink_boxes import Box, word_boxes
+from fastocr_core.models.mini.line_tracks import RoughLine
 from fastocr_core.vision.prepared import PreparedPage
-from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS
 
 _TYPICAL_ADVANCE_PIXELS = 9.0
-ASCENT, DESCENT = 1.02, 0.97  # top and bottom of a line from the middle of its letters, in x-heights
+_ADVANCES = (6.0, 14.0)  # px: between the columns of a table words say nothing of the width of letters
 _WIDE, _NARROW = set("mwMWÆŒæœ@%—…"), set("iljtfrI.,:;'!|()[]-‘’·¡ìíîï")
 
 
@@ -19,8 +20,8 @@ class ReadLine:
     """text of one line; box (x0, y0, x1, y1) and word boxes in pixels of the given image."""
 
     text: str
-    box: tuple[float, float, float, float]
-    word_boxes: tuple[tuple[float, float, float, float], ...]
+    box: Box
+    word_boxes: tuple[Box, ...]
     starts_paragraph: bool
 
 
@@ -36,7 +37,9 @@ def _advance(words: Sequence[WrittenWord]) -> float:
         for before, after in itertools.pairwise(words)
         if before.line == after.line and after.column > before.column
     ]
-    return statistics.median(rates) if rates else _TYPICAL_ADVANCE_PIXELS
+    return (
+        min(max(statistics.median(rates), _ADVANCES[0]), _ADVANCES[1]) if rates else _TYPICAL_ADVANCE_PIXELS
+    )
 
 
 def _to_image(page: PreparedPage, x: float, y: float) -> tuple[float, float]:
@@ -65,31 +68,63 @@ def _middles(rows: Sequence[int], usual: float) -> list[float]:
 
 
 def lines_of(tokens: Sequence[int], page: PreparedPage) -> list[ReadLine]:
-    """Group tokens into lines. Word widths are estimated from their letters: only word starts are read."""
+    """Group tokens into lines. Words begin where they were read to begin; their boxes are drawn around the ink there."""
+    grouped, opens, rough = _rough_lines(tokens)
+    boxes = word_boxes(page.views[0][:, :, 0], rough)
+    lines: list[ReadLine] = []
+    for line, opening, row in zip(grouped, opens, boxes, strict=True):
+        placed = tuple((*_to_image(page, x0, y0), *_to_image(page, x1, y1)) for x0, y0, x1, y1 in row)
+        lefts, tops, rights, bottoms = zip(*placed, strict=True)
+        whole = (min(lefts), min(tops), max(rights), max(bottoms))
+        lines.append(ReadLine(" ".join(word.text for word in line), whole, placed, opening))
+    return lines
+
+
+def text_of_lines(tokens: Sequence[int]) -> str:
+    """The text alone: lines joined by newlines, an empty line before one that starts a paragraph."""
+    grouped, opens, _ = _rough_lines(tokens)
+    return joined(
+        (" ".join(word.text for word in line), opening) for line, opening in zip(grouped, opens, strict=True)
+    )
+
+
+def joined(lines: Iterable[tuple[str, bool]]) -> str:
+    """Texts of lines, and whether each starts a paragraph, as the text of a page."""
+    return "".join(("\n\n" if opens else "\n") + text for text, opens in lines).strip("\n")
+
+
+def _rough_lines(tokens: Sequence[int]) -> tuple[list[list[WrittenWord]], list[bool], list[RoughLine]]:
+    """Words by line, whether the line starts a paragraph, and where its words lie going by the tokens alone.
+
+    Only the starts of words are read; their widths are guessed from their letters.
+    """
     words = written_words(tokens)
     advance = _advance(words)
-    grouped: dict[int, list[WrittenWord]] = {}
+    by_line: dict[int, list[WrittenWord]] = {}
     for word in words:
-        grouped.setdefault(word.line, []).append(word)
-    rows = [line[0].row for line in grouped.values()]
+        by_line.setdefault(word.line, []).append(word)
+    grouped = list(by_line.values())
+    rows = [line[0].row for line in grouped]
     gaps = [after - before for before, after in itertools.pairwise(rows) if after > before]
     usual = statistics.median(gaps) if gaps else 2.0
-    lines: list[ReadLine] = []
-    previous: int | None = None
-    for line, middle in zip(grouped.values(), _middles(rows, usual), strict=True):
-        boxes = []
-        for index, word in enumerate(line):
-            left = (word.column + 0.5) * COLUMN_PIXELS
-            right = left + advance * _units(word.text)
-            if index + 1 < len(line) and line[index + 1].column > word.column:
-                right = min(right, (line[index + 1].column + 0.5) * COLUMN_PIXELS - 0.3 * advance)
-            top = _to_image(page, left, middle - ASCENT * TARGET_X_HEIGHT_PIXELS)
-            bottom = _to_image(page, max(right, left + 2), middle + DESCENT * TARGET_X_HEIGHT_PIXELS)
-            boxes.append((*top, *bottom))
-        lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-        box = (min(lefts), min(tops), max(rights), max(bottoms))
-        row = line[0].row
-        opens = previous is not None and (row - previous > 1.6 * usual + 0.5 or row < previous)
-        lines.append(ReadLine(" ".join(word.text for word in line), box, tuple(boxes), opens))
-        previous = row
-    return lines
+    opens = [False] * min(1, len(rows))
+    opens += [
+        after - before > 1.6 * usual + 0.5 or after < before for before, after in itertools.pairwise(rows)
+    ]
+    rough = [
+        RoughLine(middle, _rough_words(line, advance))
+        for line, middle in zip(grouped, _middles(rows, usual), strict=True)
+    ]
+    return grouped, opens, rough
+
+
+def _rough_words(line: Sequence[WrittenWord], advance: float) -> tuple[tuple[float, float], ...]:
+    """Left and right of each word in view pixels."""
+    ends = []
+    for index, word in enumerate(line):
+        left = (word.column + 0.5) * COLUMN_PIXELS
+        right = left + advance * _units(word.text)
+        if index + 1 < len(line) and line[index + 1].column > word.column:
+            right = min(right, (line[index + 1].column + 0.5) * COLUMN_PIXELS - 0.3 * advance)
+        ends.append((left, right))
+    return tuple(ends)
