@@ -73,6 +73,11 @@ class Batch:
         return self._filling[0][0].request if self._filling else None
 
     @property
+    def held(self) -> int:
+        """How many pages are in the slots."""
+        return len(self._filling) + len(self.running)
+
+    @property
     def requests(self) -> list[Request]:
         """All pages in the slots."""
         return [sequence.request for sequence, _ in self._filling] + [

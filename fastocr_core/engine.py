@@ -24,6 +24,7 @@ from fastocr_core.memory import is_out_of_memory, release_cached_memory
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.output import FinishReason, PageText
 from fastocr_core.sequence import Request, Sequence, described, failed_page, finished_page
+from fastocr_core.slot_clock import SlotClock
 from fastocr_core.vision import prepare
 from fastocr_core.vision.prepared import PreparedPage
 
@@ -74,6 +75,7 @@ class Engine:
         self.pages_restarted = 0
         self._filled_slots = 0
         self._offered_slots = 0
+        self._slot_clock = SlotClock()
         self._batch: Batch | None = None
         self._build_policy = build
         self._build()
@@ -147,6 +149,12 @@ class Engine:
         """Mean share of slots that held a page being decoded in the steps so far; 0.0 before the first."""
         return self._filled_slots / self._offered_slots if self._offered_slots else 0.0
 
+    def filled_seconds(self) -> float:
+        """Seconds since the engine was made, each weighted by the share of slots that held a page. A page that is
+        being encoded is in no slot yet.
+        """
+        return self._slot_clock.filled_seconds()
+
     def kv_bytes(self) -> int:
         """Bytes of cached keys and values of the pages in the slots now."""
         batch = self._batch
@@ -211,6 +219,7 @@ class Engine:
             admitted_at = time.monotonic()
             try:
                 batch.admit(request, admitted_at)
+                self._note_slots()
                 return True
             except Exception as failure:  # errors are results, and other pages go on
                 self._refuse(batch, request, failure)
@@ -279,7 +288,10 @@ class Engine:
     def _finish(self, batch: Batch, sequence: Sequence, reason: FinishReason, error: str | None) -> None:
         """Free the slot and hand out the result."""
         try:
-            resident = batch.release(sequence)
+            try:
+                resident = batch.release(sequence)
+            finally:
+                self._note_slots()
             result = finished_page(sequence, self.model, self.policy, reason, error, resident)
         except Exception as failure:  # a policy or an adapter at fault: the page is in no slot any more
             queued = sequence.admitted_at - sequence.request.submitted_at
@@ -289,6 +301,7 @@ class Engine:
 
     def _refuse(self, batch: Batch, request: Request, failure: Exception) -> None:
         """A page could not be taken in: it is read again with less in memory, or has failed."""
+        self._note_slots()
         out_of_memory = is_out_of_memory(failure)
         if out_of_memory and self._shrink(batch, request):
             return
@@ -341,8 +354,14 @@ class Engine:
             self.slots, self.token_budget = request.memory_before
             self._batch = None
 
+    def _note_slots(self) -> None:
+        """Pages came into slots or left them."""
+        batch = self._batch
+        self._slot_clock.hold(batch.held / batch.slots if batch else 0.0)
+
     def _requeue(self, requests: list[Request]) -> None:
         """Pages go back to where they stood in the queue."""
+        self._slot_clock.hold(0.0)
         self.pages_restarted += len(requests)
         with self._wake:
             self._waiting = deque(sorted([*requests, *self._waiting], key=lambda request: request.number))
@@ -377,6 +396,7 @@ class Engine:
         """
         requests = self._batch.abandon() if self._batch else []
         self._batch = None
+        self._note_slots()
         with self._wake:
             if not requests and self._waiting:
                 requests.append(self._waiting.popleft())

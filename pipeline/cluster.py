@@ -4,6 +4,7 @@ Claims are fractions on small machines: with whole CPUs the actors would leave n
 them, and the graph would wait for ever.
 """
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ SMALL_MACHINE_CPUS = 4
 SMALL_CLAIM_CPUS = 0.25
 NUMBER_TASK_CPUS = 0.01
 CPU_READERS_PER_RASTERIZER = 8
+# A shard ends with its slowest page. For all slots to stay full meanwhile, an actor must hold what they read in that
+# time: with one page in ten that takes twenty times as long as the others, seven pages to a slot, and one in it.
+PAGES_PER_SLOT = 8
+LEAST_SHARDS_IN_FLIGHT, MOST_SHARDS_IN_FLIGHT = 4, 128
 # Custom resources say where, not how many: a node that offers 1 has room for a thousand actors.
 RESOURCE_CLAIM = 0.001
 
@@ -84,6 +89,17 @@ def widths_for(
         rasterize_resources=_claim(settings.rasterize_resource),
         ocr_resources=_claim(settings.ocr_resource),
     )
+
+
+def shards_in_flight(settings: ClusterSettings, pages: int, shards: int) -> int:
+    """How many shards an OCR actor holds at once, where `shards` of `pages` pages in all are to be read.
+
+    The shard that is read last counts for little more than its slow pages, so there is one more.
+    """
+    if settings.shards_in_flight is not None:
+        return settings.shards_in_flight
+    wanted = math.ceil(PAGES_PER_SLOT * settings.max_batch * shards / max(1, pages)) + 1
+    return min(max(wanted, LEAST_SHARDS_IN_FLIGHT), MOST_SHARDS_IN_FLIGHT)
 
 
 def _cpus_offering(name: str, nodes: Iterable[Mapping[str, float]], actors: int | None) -> int:

@@ -45,7 +45,8 @@ class ClusterSettings:
 
     `ray_address` None starts a Ray of our own on this machine and ends it with the run. Actor counts of None
     are chosen from what the cluster has. `ocr_threads` is for decoding on the CPU. `shards_in_flight` and
-    `max_batch` are how many shards one OCR actor holds and how many pages it decodes at once.
+    `max_batch` are how many shards one OCR actor holds and how many pages it decodes at once; shards of None are
+    as many as it takes for eight pages to a slot, so that a few slow pages never empty the others.
     `gpu_hour_price` is what a GPU (without GPUs: the share of a machine under one OCR actor) costs per hour, in
     any currency; from it come the costs in summary and report. `model_cache` is a folder on each node for copies
     of models given as addresses; None: among the temporary files. `self_test`: each OCR actor first reads two
@@ -62,7 +63,7 @@ class ClusterSettings:
     gpus_per_ocr_actor: float | None = None
     ocr_threads: int | None = None
     local_cpus: int | None = None
-    shards_in_flight: int = 4
+    shards_in_flight: int | None = None
     max_batch: int = 8
     object_store_bytes: int | None = None
     model_cache: str | None = None

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from fastocr_core.vision.families import hub_id_of
 from pipeline.claim import claim_target, is_complete
-from pipeline.cluster import Widths, choose_widths
+from pipeline.cluster import Widths, choose_widths, shards_in_flight
 from pipeline.commit import Publisher, close
 from pipeline.config import ConfigError, RunConfig
 from pipeline.ledger import check_run, counted_facts, document_rows
@@ -34,12 +34,12 @@ from workers.recognize import RecognizeShards, ShardDone
 from workers.survey import SurveyTask
 
 
-def execute(config: RunConfig, observer: Observer) -> None:
+def execute(config: RunConfig, observer: Observer, reader: type[RecognizeShards] = RecognizeShards) -> None:
     """Bring the target to completion from wherever it stands; reads nothing if it is complete.
 
     What can be asked for wrongly is checked before the target is claimed, so that a slip does not spoil it.
     Raises `ConfigError`, `StorageError`, `CommitError` or `LedgerError`; documents and pages that cannot be
-    read are rows, not errors.
+    read are rows, not errors. `reader` is the OCR actor; measurements have one of their own.
     """
     refuse_nested(config.source, config.target)
     config = _with_revision(config)
@@ -57,13 +57,13 @@ def execute(config: RunConfig, observer: Observer) -> None:
         del listing
         with ray_session(config.cluster):
             survey(config, store, frozen, observer)
-            read(config, run_id, store, observer)
+            read(config, run_id, store, observer, reader)
     else:
         left = _remaining(store).shards_to_read
         _report_newcomers(config, store, observer, source_needed=bool(left))
         if left:
             with ray_session(config.cluster):
-                read(config, run_id, store, observer)
+                read(config, run_id, store, observer, reader)
     finish(store, observer)
 
 
@@ -78,7 +78,13 @@ def survey(config: RunConfig, store: ObjectStore, listing: FrozenListing, observ
         freeze(store, batches, widths.ocr_actors, config.shards, skip_duplicates=config.skip_duplicates)
 
 
-def read(config: RunConfig, run_id: str, store: ObjectStore, observer: Observer) -> None:
+def read(
+    config: RunConfig,
+    run_id: str,
+    store: ObjectStore,
+    observer: Observer,
+    reader: type[RecognizeShards] = RecognizeShards,
+) -> None:
     """Read what is left, publishing each part as soon as its last shard is staged."""
     manifest = ManifestReader(store)
     progress = find_progress(store)
@@ -89,14 +95,19 @@ def read(config: RunConfig, run_id: str, store: ObjectStore, observer: Observer)
     if not work.shards_to_read:
         return
     widths = choose_widths(config.cluster)
-    observer.reading(manifest.page_count, _pages_left(manifest, work), widths.ocr_actors, widths.ocr_gpus)
-    for done in _graph(config, _job(config, run_id, store, widths), work.shards_to_read, widths):
+    pages_left = _pages_left(manifest, work)
+    observer.reading(manifest.page_count, pages_left, widths.ocr_actors, widths.ocr_gpus)
+    in_flight = shards_in_flight(config.cluster, pages_left, len(work.shards_to_read))
+    job = _job(config, run_id, store, widths)
+    for done in _graph(job, work.shards_to_read, widths, in_flight, reader):
         if publisher.shard_staged(done.shard_index) is not None:
             observer.part_published()
         observer.shard_done(done)
 
 
-def _graph(config: RunConfig, job: ReadJob, shards: Sequence[int], widths: Widths) -> Iterator[ShardDone]:
+def _graph(
+    job: ReadJob, shards: Sequence[int], widths: Widths, in_flight: int, reader: type[RecognizeShards]
+) -> Iterator[ShardDone]:
     """The Ray Data graph: one shard number per block in, one acknowledgement per shard out."""
     from ray.data import ActorPoolStrategy, read_datasource
 
@@ -116,14 +127,14 @@ def _graph(config: RunConfig, job: ReadJob, shards: Sequence[int], widths: Width
         resources=dict(widths.rasterize_resources),
     )
     done = pages.map_batches(
-        RecognizeShards,
+        reader,
         fn_constructor_args=(job,),
         batch_size=None,  # a block is a shard
         batch_format="pyarrow",
         compute=ActorPoolStrategy(
             size=widths.ocr_actors,
-            max_tasks_in_flight_per_actor=config.cluster.shards_in_flight,
-            max_concurrent_calls_per_actor=config.cluster.shards_in_flight,
+            max_tasks_in_flight_per_actor=in_flight,
+            max_concurrent_calls_per_actor=in_flight,
         ),
         num_cpus=widths.ocr_cpus,
         num_gpus=widths.ocr_gpus or None,

@@ -5,6 +5,7 @@ Both engines hold the same weights. The dense one is built when the first page n
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -55,13 +56,32 @@ class PageReader:
         self._building = asyncio.Lock()
 
     @property
+    def _engines(self) -> "tuple[Engine, ...]":
+        return (self.engine,) if self._dense is None else (self.engine, self._dense)
+
+    @property
     def busy_seconds(self) -> float:
         """Time that the engines have spent on pages; they take turns on one device."""
-        return self.engine.busy_seconds + (self._dense.busy_seconds if self._dense is not None else 0.0)
+        return sum(engine.busy_seconds for engine in self._engines)
 
-    async def read(self, package: PagePackage) -> Reading:
-        """Read one page as often as it takes. Never raises for anything that a page can cause."""
+    @property
+    def out_of_memory(self) -> int:
+        """How often memory ran out, and what was decoded at once was halved."""
+        return sum(engine.out_of_memory for engine in self._engines)
+
+    @property
+    def pages_restarted(self) -> int:
+        """How often a page was taken out of its slot to be read again from its start."""
+        return sum(engine.pages_restarted for engine in self._engines)
+
+    async def read(self, package: PagePackage, first_read: Callable[[], None] | None = None) -> Reading:
+        """Read one page as often as it takes. Never raises for anything that a page can cause.
+
+        `first_read` is called once the page needs no slot of `engine` any more, only perhaps of the dense one.
+        """
         package, page_text, remark = await self._read_upright(package)
+        if first_read is not None:
+            first_read()
         verdict = assess(page_text, package, self.standard)
         if remark:
             verdict = replace(verdict, warnings=(*verdict.warnings, remark))
@@ -112,6 +132,5 @@ class PageReader:
 
     def close(self) -> None:
         """Finish what was begun and end the engines' threads."""
-        self.engine.close()
-        if self._dense is not None:
-            self._dense.close()
+        for engine in self._engines:
+            engine.close()

@@ -157,23 +157,32 @@ def shard_table(shard_index: int, part_index: int, pages: Iterable[WaitingPage] 
 
 
 @dataclass(frozen=True, slots=True)
+class PackedPage:
+    """One page as it lies in Ray's object store: the memory of this process holds it once it is unpacked."""
+
+    payload: pa.Buffer
+
+    def unpacked(self) -> WaitingPage:
+        """The page. Its payload comes from our own actor through Ray, never from a document or a storage."""
+        page: WaitingPage = pickle.loads(self.payload)
+        return page
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingShard:
     """One shard as the OCR actor gets it; `pages` is None if it was done already."""
 
     shard_index: int
     part_index: int
-    pages: tuple[WaitingPage, ...] | None
+    pages: tuple[PackedPage, ...] | None
 
 
 def waiting_shard(table: pa.Table) -> WaitingShard:
-    """Inverse of `shard_table`.
-
-    The payload comes from our own actor through Ray's object store, never from a document or a storage.
-    """
+    """Inverse of `shard_table`; pages stay where they are until each is unpacked."""
     (shard_index,) = set(table.column("shard_index").to_pylist())
     (part_index,) = set(table.column("part_index").to_pylist())
     payloads = table.column("page")
     pages = None
     if not payloads.null_count:
-        pages = tuple(pickle.loads(payload.as_buffer()) for payload in payloads)
+        pages = tuple(PackedPage(payload.as_buffer()) for payload in payloads)
     return WaitingShard(int(shard_index), int(part_index), pages)

@@ -10,7 +10,7 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -24,9 +24,10 @@ from workers.layout import attempt_key, staged_key
 from workers.metrics import MetricsRoller, Worker
 from workers.object_store import open_store
 from workers.outcomes import Outcome, Reason
+from workers.page_queue import PageQueue
 from workers.page_reader import PageReader
 from workers.rasterize import PageFailure
-from workers.rasterize_shard import WaitingPage, WaitingShard, is_done, waiting_shard
+from workers.rasterize_shard import PackedPage, WaitingShard, is_done, waiting_shard
 from workers.ray_metrics import ray_metrics
 from workers.reading_totals import ReadingTotals, page_measures
 from workers.schema import PageRow, rows_to_table, table_to_parquet
@@ -65,8 +66,12 @@ class RecognizeShards:
         self._job = job
         self._store = open_store(job.target, job.storage)
         place = job.model_source.local()
-        model = _loaded(job, place)
+        model = self.load(job, place)
         self._pages = PageReader(model, job.policy, job.max_batch, job.engine, job.prompt, thresholds(place))
+        engine = self._pages.engine
+        self._queue = PageQueue(
+            job.max_batch + job.engine.pages_ahead, lambda: engine.slots, engine.filled_seconds
+        )
         if job.self_test and model.makes_sense:
             check_reader(self._pages.engine)
         self._actor = uuid.uuid4().hex[:12]
@@ -80,6 +85,10 @@ class RecognizeShards:
         export = self._exported.export if self._exported is not None else None
         self._metrics = MetricsRoller(self._store, worker, self._sample, export=export)
         self._in_flight = 0
+
+    def load(self, job: ReadJob, place: str) -> "ModelAdapter":
+        """The model of the run from its place on this node."""
+        return _loaded(job, place)
 
     async def __call__(self, table: pa.Table) -> AsyncIterator[dict[str, list[object]]]:
         """Read and stage one shard, then yield one `ShardDone` as a row."""
@@ -117,7 +126,12 @@ class RecognizeShards:
         """Whether another driver read this shard while it waited here, perhaps long ago."""
         return await asyncio.to_thread(is_done, self._store, shard.shard_index, shard.part_index)
 
-    async def _read_page(self, page: WaitingPage) -> PageRow:
+    async def _read_page(self, packed: PackedPage) -> PageRow:
+        async with self._queue.place() as leave:
+            return await self._unpacked_and_read(packed, leave)
+
+    async def _unpacked_and_read(self, packed: PackedPage, leave: Callable[[], None]) -> PageRow:
+        page = packed.unpacked()
         if self._job.skips(page.expected):
             return duplicate_page_row(page.expected, self._reader)
         cost = PageCost(rasterize_seconds=page.rasterize_seconds)
@@ -126,7 +140,7 @@ class RecognizeShards:
             return failed_page_row(page.expected, failure.reason, failure.detail, self._reader, cost)
         if page.package.is_blank_for_sure:
             return assemble(page.expected, page.package, None, None, self._reader, cost)
-        reading = await self._pages.read(page.package)
+        reading = await self._pages.read(page.package, leave)
         return assemble(
             page.expected,
             reading.package,
@@ -144,13 +158,18 @@ class RecognizeShards:
                 self._exported.observe(page_measures(row))
 
     def _sample(self) -> dict[str, float]:
-        engine = self._pages.engine
+        engine, backlog = self._pages.engine, self._queue.backlog()
+        fill = backlog.slot_fill
         return {
             **self._totals.sample(),
             **(self._gpu.sample() if self._gpu is not None else {}),
             "busy_seconds": self._pages.busy_seconds,
             "decode_steps": engine.steps,
-            "slot_fill": engine.slot_fill(),
+            "backlog_seconds": backlog.seconds,
+            "backlog_filled_seconds": backlog.filled_seconds,
+            **({"slot_fill": fill} if fill is not None else {}),
+            "out_of_memory": self._pages.out_of_memory,
+            "pages_restarted": self._pages.pages_restarted,
             "kv_bytes": engine.kv_bytes(),
         }
 

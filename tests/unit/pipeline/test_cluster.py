@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.cluster import widths_for
+from pipeline.cluster import shards_in_flight, widths_for
 from pipeline.config import ClusterSettings, ConfigError
 
 
@@ -70,3 +70,14 @@ def test_a_resource_that_no_node_offers_is_said_in_a_sentence() -> None:
 def test_only_custom_resources_can_be_named(name: str) -> None:
     with pytest.raises(ValueError, match="custom resource"):
         ClusterSettings(rasterize_resource=name)
+
+
+def test_an_actor_holds_eight_pages_to_a_slot_whatever_the_size_of_shards() -> None:
+    wide = ClusterSettings(max_batch=16)
+    for pages_of_a_shard in (1, 3, 12, 32):
+        held = shards_in_flight(wide, 1000 * pages_of_a_shard, 1000)
+        assert held == 128 if pages_of_a_shard == 1 else (held - 1) * pages_of_a_shard >= 8 * 16
+        assert held <= 128
+    assert shards_in_flight(ClusterSettings(max_batch=1), 320, 10) == 4
+    assert shards_in_flight(wide, 0, 0) == 4
+    assert shards_in_flight(ClusterSettings(max_batch=16, shards_in_flight=2), 1000, 1000) == 2
