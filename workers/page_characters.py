@@ -54,6 +54,8 @@ def page_characters(page: Any, dots_per_inch: int) -> list[Character] | str:
         return "invisible text"
     if any(abs(span["dir"][1]) > 1e-3 or span["dir"][0] < 0 or span["wmode"] for span in spans):
         return "turned text"
+    if any(0 < code < 32 and glyph >= 0 for span in spans for code, glyph, *_ in span["chars"]):
+        return "letters without a known code"  # old fonts that only name places in themselves
     characters = _composed(_undoubled(list(_characters(spans, scale))))
     inked = [character for character in characters if character.text != " "]
     if len(inked) < _LEAST_CHARACTERS:

@@ -181,13 +181,13 @@ def _written(words: list[list[Character]], gone: list[tuple[Character, ...]]) ->
 
     for word in words:
         text = "".join(character.text for character in word)
-        if all(character in ".·" for character in text) and text:
-            dots.append(word)
-            continue
-        close()
         if not all(character.text for character in word):
             gone.append(tuple(word))
             continue
+        if all(character in ".·" for character in text):
+            dots.append(word)
+            continue
+        close()
         leader = _LEADER.search(text)
         if leader:
             kept += [part for part in (word[: leader.start()], word[leader.end() :]) if part]

@@ -85,6 +85,14 @@ def test_pages_in_doubt_are_refused(tmp_path: Path, content: str, reason: str) -
     assert (texts, dict(refused)) == ([], {reason: 1})
 
 
+def test_ligatures_and_accents_drawn_apart_are_letters(tmp_path: Path) -> None:
+    accented = (
+        _shown(61, 300, "\\302") + _shown(60, 300, "e") + _shown(65.56, 300, "tude at will in the of\\256ce")
+    )
+    texts, _ = _texts(_file(tmp_path, _column(60, 0) + accented))
+    assert texts[0].splitlines()[-1] == "étude at will in the office"
+
+
 def test_words_that_cannot_be_written_leave_no_ink(tmp_path: Path) -> None:
     """A currency sign is in the font and not in the alphabet: its word goes from the text and from the picture."""
     texts, _ = _texts(_file(tmp_path, _column(60, 0) + _shown(60, 300, "before a\\244b after")))
