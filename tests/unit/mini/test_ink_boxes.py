@@ -88,15 +88,16 @@ def drawn(pitch: int, count: int = 6) -> tuple[np.ndarray, list[RoughLine], list
     font = ImageFont.load_default(18.0)
     image = Image.new("L", (480, 64 + pitch * count), 250)
     canvas = ImageDraw.Draw(image)
-    lines, inked = [], []
+    lines, inked = list[RoughLine](), list[list[Box]]()
     for index in range(count):
         baseline, x = 40 + index * pitch, 24.0
-        words, boxes = [], []
+        words: list[tuple[float, float]] = []
+        boxes: list[Box] = []
         for word in ("quiet", "harbour,", "nobody", "had", "jumped", "in."):
             ink = canvas.textbbox((x, baseline), word, font=font, anchor="ls")
             canvas.text((x, baseline), word, fill=10, font=font, anchor="ls")
             words.append((x + 3.0 * (-1) ** len(boxes), x + font.getlength(word) * 1.2))
-            boxes.append(tuple(float(side) for side in ink))
+            boxes.append((float(ink[0]), float(ink[1]), float(ink[2]), float(ink[3])))
             x += font.getlength(word + " ")
         lines.append(RoughLine(baseline - 4.7 + (5, -6, 0)[index % 3], tuple(words)))
         inked.append(boxes)
@@ -128,6 +129,21 @@ def test_a_rule_and_a_picture_are_no_letters() -> None:
     spoilt[190:, 330:470] = 60  # a picture at the foot, beside the last lines
     boxes = word_boxes(spoilt, lines)
     assert np.abs(np.array(boxes[0]) - np.array(inked[0])).max() <= 1.5
+
+
+def test_lines_that_touch_are_parted_between_them() -> None:
+    pixels, lines, inked = drawn(20)
+    touching = pixels.copy()
+    column = int(inked[0][1][0])
+    touching[30:130, column : column + 2] = 10  # one mark through all lines but the first and the last
+    boxes = word_boxes(touching, lines)
+    for index, row in enumerate(boxes[:-1]):
+        border = 40 - 4.7 + 20 * (index + 0.5)
+        assert (
+            max(bottom for _, _, _, bottom in row)
+            <= border + 1
+            < min(top for _, top, _, _ in boxes[index + 1]) + 3
+        )
 
 
 def test_the_slope_of_a_skewed_page_is_found() -> None:
