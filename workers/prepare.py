@@ -5,11 +5,13 @@ The result is all that crosses from the CPU to the OCR stage: uint8 views and pl
 
 from dataclasses import dataclass, replace
 
+from PIL import Image
+
 from fastocr_core.vision import ModelVision, PreparedPage, prepare
 from workers.blankness import BlankEvidence, is_blank
 from workers.raster_protocol import TRUNCATION_NOTE, Affine
 from workers.rasterize import RasterPage
-from workers.turn import find_turn, turned_clockwise, unturning
+from workers.turn import PRINT_CONTRAST, ink_tones, turn_of, turned_clockwise, unturning
 
 ERROR_WORDS = ("error", "may not be correct")  # as the libraries say it
 
@@ -56,21 +58,29 @@ class PagePackage:
         return self.blank.is_blank and not self.may_lack_content
 
 
+@dataclass(frozen=True, slots=True)
+class PageJudgement:
+    """What is on a page image: blankness, the clockwise turn in degrees that makes it upright, and how many letters
+    stand in lines.
+    """
+
+    blank: BlankEvidence
+    turn: int
+    letters: int
+
+
 def prepare_page(raster: RasterPage, vision: ModelVision) -> PagePackage:
     """Turn a page upright and bring it into the model's own sizes. The resolution is passed on only where it
     can be believed.
     """
-    blank = is_blank(raster.image)
-    turn, letters = 0, 0
-    if not blank.is_blank:
-        found = find_turn(raster.image)
-        turn, letters = found.degrees, found.letters
+    judged = judge_page(raster.image)
+    turn = judged.turn
     image = turned_clockwise(raster.image, turn)
     prepared = prepare(image, vision, raster.dpi_used if raster.dpi_known else None)
     image_to_page = compose(raster.image_to_page, unturning(*raster.image.size, turn))
     return PagePackage(
         prepared=prepared,
-        blank=blank,
+        blank=judged.blank,
         image_to_page=image_to_page,
         view_to_page=compose(image_to_page, prepared.transform),
         page_width_points=raster.page_width_points,
@@ -84,8 +94,25 @@ def prepare_page(raster: RasterPage, vision: ModelVision) -> PagePackage:
         how=raster.how,
         warnings=raster.warnings,
         repaired=raster.repaired,
-        letters=letters,
+        letters=judged.letters,
     )
+
+
+def judge_page(image: Image.Image) -> PageJudgement:
+    """Judge a page image of any mode.
+
+    Print that nobody can miss is no blank page, so that most pages need not be searched for the faintest mark.
+    """
+    tones = ink_tones(image)
+    found = turn_of(tones) if tones.contrast >= PRINT_CONTRAST else None
+    if found is not None and found.shows_print:
+        blank = BlankEvidence(is_blank=False, words=found.letters, lone_marks=0, threshold=0)
+    else:
+        blank = is_blank(image)
+    if blank.is_blank:
+        return PageJudgement(blank, 0, 0)
+    found = found or turn_of(tones)
+    return PageJudgement(blank, found.degrees, found.letters)
 
 
 def with_turned_view(package: PagePackage, prepared: PreparedPage, clockwise: int) -> PagePackage:

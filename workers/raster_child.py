@@ -25,7 +25,7 @@ from workers.raster_plan import (
     render_dpi,
 )
 from workers.raster_protocol import TRUNCATION_NOTE, ImageFacts, PageError, PageFacts
-from workers.raster_service import OpenDocument, limit_process, resident_bytes, serve
+from workers.raster_service import OpenDocument, Pixels, limit_process, resident_bytes, serve
 from workers.sniff import Format
 
 COVER_TOLERANCE = 0.005
@@ -63,6 +63,7 @@ class PdfDocument:
         if self._page_count <= 0:
             reason = Reason.TRUNCATED_FILE if self._is_cut_short() else Reason.NO_PAGES
             raise PageError(reason, "has no pages")
+        self._pixmap: Any = None  # of the last page; the pixels handed out are its own
         self._has_labels = bool(self._labels_declared())
         self.warnings = _take_messages()
 
@@ -83,6 +84,7 @@ class PdfDocument:
 
     def close(self) -> None:
         """Let go of the document and of what the library keeps of it."""
+        self._pixmap = None
         self._document.close()
         self._file.close()
         pymupdf.TOOLS.store_shrink(100)
@@ -127,13 +129,14 @@ class PdfDocument:
             max(1, round(height / POINTS_PER_INCH * dpi)),
         )
 
-    def page(self, page_index: int, wanted_dpi: int) -> tuple[ImageFacts, bytes, list[str], bool]:
+    def page(self, page_index: int, wanted_dpi: int) -> tuple[ImageFacts, Pixels, list[str], bool]:
         """Draw a page, or lift the one image it consists of.
 
         Returns facts, pixels, warnings, repaired. Raises PageError: corrupt if the page cannot be loaded,
         too_large at the memory limit, else render_error. Data that ends early makes a page repaired.
         """
         _take_messages()
+        self._pixmap = None
         try:
             page = self._document.load_page(page_index)
             width, height = _size_points(page)
@@ -156,7 +159,7 @@ class PdfDocument:
         image = Image.frombytes(facts.mode, (facts.width, facts.height), pixels)
         return facts, with_paper_for_missing(image).tobytes(), [TRUNCATION_NOTE, *noted], True
 
-    def _draw(self, page: Any, width: float, height: float, wanted_dpi: int) -> tuple[ImageFacts, bytes]:
+    def _draw(self, page: Any, width: float, height: float, wanted_dpi: int) -> tuple[ImageFacts, Pixels]:
         images: list[dict[str, Any]] = []
         has_drawing = True
         if page.get_images():
@@ -190,7 +193,8 @@ class PdfDocument:
             how="rendered",
             image_to_page=(scale, 0.0, 0.0, 0.0, scale, 0.0),
         )
-        return facts, bytes(pixmap.samples)
+        self._pixmap = pixmap
+        return facts, pixmap.samples_mv
 
     def _lift(
         self, page: Any, info: dict[str, Any], width: float, height: float, wanted_dpi: int

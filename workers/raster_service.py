@@ -33,6 +33,9 @@ MAX_WARNINGS = 8
 MAX_WARNING_CHARACTERS = 200
 
 
+Pixels = bytes | memoryview
+
+
 class OpenDocument(Protocol):
     """A document of any format, as the service needs it."""
 
@@ -49,8 +52,8 @@ class OpenDocument(Protocol):
     def facts(self, page_index: int, wanted_dpi: int) -> PageFacts:
         """What is known of a page without drawing it."""
 
-    def page(self, page_index: int, wanted_dpi: int) -> tuple[ImageFacts, bytes, list[str], bool]:
-        """Draw a page: facts, pixels, warnings, repaired. Raises PageError."""
+    def page(self, page_index: int, wanted_dpi: int) -> tuple[ImageFacts, Pixels, list[str], bool]:
+        """Draw a page: facts, pixels (valid until the next page is drawn), warnings, repaired. Raises PageError."""
 
     def close(self) -> None:
         """Let go of the document's memory."""
@@ -71,6 +74,8 @@ def limit_process(parent_pid: int, memory_bytes: int) -> None:
 def serve(connection: socket.socket, opener: Opener) -> None:
     """Say that all is ready, then answer orders until "close" or until the parent is gone."""
     service = _Service(opener)
+    gc.collect()
+    gc.freeze()  # what the libraries made stays; collecting after a document need not walk through it
     send_frame(connection, encode_reply(Reply()))
     while True:
         try:
@@ -97,7 +102,7 @@ class _Service:
         self._opener = opener
         self._document: OpenDocument | None = None
 
-    def answer(self, request: Request, descriptor: int | None) -> tuple[Reply, bytes]:
+    def answer(self, request: Request, descriptor: int | None) -> tuple[Reply, Pixels]:
         """Carry out one order. Never raises for anything a document can cause."""
         try:
             if request.action == "open":

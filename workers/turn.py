@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fastocr_core.vision.components import component_boxes, ink_threshold
+from fastocr_core.vision.components import component_boxes, threshold_between
 from workers.raster_protocol import Affine
 
 WORKING_LONG_SIDE_PIXELS = 2600
@@ -25,6 +25,8 @@ NEIGHBOUR_GAP = 0.45  # in typical heights; lines of print lie further apart
 SAME_EDGE = 0.13  # edges of neighbours this close are one line, in typical heights
 OTHER_EDGE = 0.25  # edges this far apart are not
 MAX_LETTERS = 8000
+PRINT_LETTERS = 100  # so many letters in lines, and so much darker than the paper, are no accident
+PRINT_CONTRAST = 80
 LINE_RATIO = 2.5  # neighbours along the lines for each neighbour across them
 LEAST_RISING = 4.0  # standard deviations by which rising letters must outweigh hanging ones
 LEAST_DOTS = 2.5  # the same for dots above and below
@@ -61,26 +63,69 @@ class LineEvidence:
 @dataclass(frozen=True, slots=True)
 class TurnEvidence:
     """`degrees` (0, 90, 180, 270) clockwise make the page upright; `letters` are marks that stand in
-    lines: dots of a halftone have neighbours everywhere and cancel out.
+    lines: dots of a halftone have neighbours everywhere and cancel out. `contrast` is how much darker than the
+    rest the marks are on the mean, 0 to 255.
     """
 
     degrees: int
     letters: int
     across: LineEvidence
     down: LineEvidence
+    contrast: float
+
+    @property
+    def shows_print(self) -> bool:
+        """Whether the page is printed beyond doubt. False says nothing."""
+        return self.letters >= PRINT_LETTERS and self.contrast >= PRINT_CONTRAST
+
+
+@dataclass(frozen=True, slots=True)
+class InkTones:
+    """A page in grey at working resolution, the tone below which lies ink (0: there is none), and by how much the
+    ink is darker than the rest on the mean.
+    """
+
+    grey: Image.Image
+    threshold: int
+    contrast: float
 
 
 def find_turn(image: Image.Image) -> TurnEvidence:
     """Judge a page of any mode. In doubt the answer is 0."""
-    boxes, width = _marks(image)
+    return turn_of(ink_tones(image))
+
+
+def turn_of(tones: InkTones) -> TurnEvidence:
+    """The same where the tones are known already."""
+    boxes = np.zeros((0, 5), np.int64)
+    if tones.threshold:
+        boxes = component_boxes(np.asarray(tones.grey) < tones.threshold)
     across = _evidence(boxes)
-    down = _evidence(_turned_left(boxes, width))  # as the page would look with lines that run down made level
+    down = _evidence(_turned_left(boxes, tones.grey.width))  # as if turned, to have lines that run down level
     degrees = 0
     if down.neighbours >= LINE_RATIO * max(across.neighbours, 1):
         degrees = {1: 270, -1: 90, 0: 0}[down.upright]
     elif across.neighbours >= LINE_RATIO * max(down.neighbours, 1) and across.upright < 0:
         degrees = 180
-    return TurnEvidence(degrees, abs(across.neighbours - down.neighbours), across, down)
+    return TurnEvidence(degrees, abs(across.neighbours - down.neighbours), across, down, tones.contrast)
+
+
+def ink_tones(image: Image.Image) -> InkTones:
+    """Part ink from paper; the quick half of the work."""
+    grey = image if image.mode == "L" else image.convert("L")
+    factor = max(1, -(-max(grey.size) // WORKING_LONG_SIDE_PIXELS))
+    if factor > 1:
+        grey = grey.reduce(factor)
+    counts = np.array(grey.histogram(), np.int64)
+    tones = np.flatnonzero(counts)
+    if int(tones[-1]) - int(tones[0]) < LEAST_CONTRAST:
+        return InkTones(grey, 0, 0.0)
+    threshold = threshold_between(counts)
+    mass = counts * np.arange(256)
+    ink, paper = (
+        float(mass[part].sum() / counts[part].sum()) for part in (slice(0, threshold), slice(threshold, 256))
+    )
+    return InkTones(grey, threshold, paper - ink)
 
 
 def turned_clockwise(image: Image.Image, degrees: int) -> Image.Image:
@@ -104,18 +149,6 @@ def _verdict(for_it: int, against: int, deviations: float, ratio: float) -> int:
     if max(for_it, against) < ratio * min(for_it, against):
         return 0
     return 1 if for_it > against else -1
-
-
-def _marks(image: Image.Image) -> tuple[Boxes, int]:
-    """Boxes of the marks on a page, dark on light, at working resolution, and its width there."""
-    grey = image if image.mode == "L" else image.convert("L")
-    factor = max(1, -(-max(grey.size) // WORKING_LONG_SIDE_PIXELS))
-    if factor > 1:
-        grey = grey.reduce(factor)
-    pixels = np.asarray(grey)
-    if int(pixels.max()) - int(pixels.min()) < LEAST_CONTRAST:
-        return np.zeros((0, 5), np.int64), grey.width
-    return component_boxes(pixels < ink_threshold(pixels)), grey.width
 
 
 def _turned_left(boxes: Boxes, width: int) -> Boxes:

@@ -1,15 +1,29 @@
-"""Connected components of ink by runs, with numpy alone: bounding boxes of the marks on a page.
+"""Connected components of ink by runs of pixels: bounding boxes of the marks on a page.
 
 Used to find the letter size of a scan whose resolution is unknown or wrong.
 """
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
+
+
+def tone_counts(grey: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How many pixels of a grey image [height, width] have each tone: int64 [256].
+
+    Counted by Pillow: numpy would first blow every pixel up to eight bytes.
+    """
+    return np.array(Image.fromarray(grey).histogram(), np.int64)
 
 
 def ink_threshold(grey: NDArray[np.uint8]) -> int:
     """Otsu's threshold of a grey image [height, width]: ink is below it. Range 0 to 255."""
-    histogram = np.bincount(grey.ravel(), minlength=256).astype(np.float64)
+    return threshold_between(tone_counts(grey))
+
+
+def threshold_between(counts: NDArray[np.int64]) -> int:
+    """Otsu's threshold of the tones counted in int64 [256]: ink is below it."""
+    histogram = counts.astype(np.float64)
     weight = np.cumsum(histogram)
     mass = np.cumsum(histogram * np.arange(256))
     rest = weight[-1] - weight
@@ -28,13 +42,16 @@ def component_boxes(ink: NDArray[np.bool_]) -> NDArray[np.int64]:
     Returns int64 [components, 5]: left, top, right, bottom (exclusive) and ink pixels.
     """
     height, width = ink.shape
-    padded = np.zeros((height, width + 2), np.int8)
+    stride = width + 2
+    padded = np.zeros((height, stride), np.bool_)
     padded[:, 1:-1] = ink
-    change = np.diff(padded, axis=1)
-    rows, starts = np.nonzero(change == 1)
-    ends = np.nonzero(change == -1)[1]
-    if len(rows) == 0:
+    pixels = padded.ravel()
+    # Between two rows lies paper, so that starts and ends of runs take turns.
+    edges = np.flatnonzero(pixels[1:] != pixels[:-1])
+    if len(edges) == 0:
         return np.zeros((0, 5), np.int64)
+    rows = edges[0::2] // stride
+    starts, ends = edges[0::2] - rows * stride, edges[1::2] - rows * stride
     labels = _link(rows, starts, ends, width)
     count = int(labels.max()) + 1
     boxes = np.empty((count, 5), np.int64)
@@ -64,17 +81,15 @@ def _link(
     offsets = np.arange(len(above)) - np.repeat(np.cumsum(touching) - touching, touching)
     below = np.repeat(low, touching) + offsets
     parent = np.arange(len(rows))
-    while True:  # smallest label wins; pointer jumping makes this a few rounds
-        smaller = np.minimum(parent[above], parent[below])
-        updated = parent.copy()
-        np.minimum.at(updated, parent[above], smaller)
-        np.minimum.at(updated, parent[below], smaller)
-        np.minimum.at(updated, above, smaller)
-        np.minimum.at(updated, below, smaller)
-        updated = updated[updated]
-        if np.array_equal(updated, parent):
+    while True:  # the smallest run of a component becomes the parent of all; a few rounds
+        first, second = parent[above], parent[below]
+        apart = first != second
+        if not apart.any():
             break
-        parent = updated
-    while not np.array_equal(parent, parent[parent]):
-        parent = parent[parent]
-    return np.unique(parent, return_inverse=True)[1]
+        above, below, first, second = above[apart], below[apart], first[apart], second[apart]
+        np.minimum.at(parent, np.maximum(first, second), np.minimum(first, second))
+        while not np.array_equal(parent, higher := parent[parent]):
+            parent = higher
+    numbers = np.cumsum(parent == np.arange(len(rows))) - 1
+    labels: NDArray[np.int64] = numbers[parent]
+    return labels

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fastocr_core.vision.components import component_boxes, ink_threshold
+from fastocr_core.vision.components import component_boxes, ink_threshold, tone_counts
 
 TARGET_X_HEIGHT_PIXELS = 9.5
 SCALE_AT_ONE_DPI = 148.0  # of a 10.5-point text face: scale = this / dpi
@@ -32,7 +32,7 @@ class LetterSize:
 
 def grey_range(grey: NDArray[np.uint8]) -> tuple[int, int]:
     """Ink and paper tone: the 0.5th and 90th percentile of a grey page."""
-    histogram = np.cumsum(np.bincount(grey.ravel(), minlength=256))
+    histogram = np.cumsum(tone_counts(grey))
     total = histogram[-1]
     return int(np.searchsorted(histogram, total * 0.005)), int(np.searchsorted(histogram, total * 0.9))
 

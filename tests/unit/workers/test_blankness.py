@@ -59,6 +59,16 @@ def test_one_small_word_on_a_coarse_page(grain: float) -> None:
     assert not is_blank(page).is_blank
 
 
+@pytest.mark.parametrize("turn", [None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180])
+def test_faint_lines_are_text_whichever_way_they_run(turn: Image.Transpose | None) -> None:
+    leaf = _leaf(1.0, 235)
+    for line in range(6):
+        ImageDraw.Draw(leaf).text(
+            (150, 200 + 60 * line), "the ink has faded over the years", fill=178, font_size=26
+        )
+    assert not is_blank(leaf if turn is None else leaf.transpose(turn)).is_blank
+
+
 def test_shadows_at_the_edge_and_folds_are_no_text() -> None:
     leaf = _leaf(3.0)
     draw = ImageDraw.Draw(leaf)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 from fastocr_core.vision import model_vision
-from workers.prepare import map_box, prepare_page, with_turned_view
+from workers.blankness import BlankEvidence, is_blank
+from workers.prepare import judge_page, map_box, prepare_page, with_turned_view
 from workers.rasterize import RasterPage
 from workers.turn import find_turn, turned_clockwise, unturning
 
@@ -84,6 +85,36 @@ def test_the_dots_of_a_halftone_are_no_letters() -> None:
     found = find_turn(page)
     assert found.degrees == 0
     assert found.letters < 100
+
+
+@pytest.mark.parametrize("degrees", [0, 90])
+@pytest.mark.parametrize(("ink", "search"), [(25, False), (165, False), (200, True)])
+def test_strong_print_needs_no_search_for_the_faintest_mark(
+    ink: int, search: bool, degrees: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = turned_clockwise(_page().point([*range(25), *[ink] * 100, *range(125, 256)]), degrees)
+    searched: list[Image.Image] = []
+
+    def noted(image: Image.Image) -> BlankEvidence:
+        searched.append(image)
+        return is_blank(image)
+
+    monkeypatch.setattr("workers.prepare.is_blank", noted)
+    judged = judge_page(page)
+    assert bool(searched) == search
+    assert (judged.blank.is_blank, judged.turn, judged.letters) == (
+        False,
+        -degrees % 360,
+        find_turn(page).letters,
+    )
+    assert judged.blank.words > 100 or search
+
+
+@pytest.mark.parametrize("shade", [200, 90])
+def test_the_back_side_showing_through_is_no_print(shade: int) -> None:
+    page = _page().transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    faint = Image.blend(Image.new("L", page.size, 250), page, (250 - shade) / 225)
+    assert find_turn(faint).shows_print == (shade < 170)
 
 
 @given(st.sampled_from([0, 90, 180, 270]), st.integers(1, 9), st.integers(1, 9), st.data())
