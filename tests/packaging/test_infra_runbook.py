@@ -19,7 +19,8 @@ INLINE = re.compile(r"`((?:fastocr|fastocr-job|ray) [^`]+)`")
 COMMENTED = re.compile(r"^# +((?:fastocr|fastocr-job) .*)$", re.MULTILINE)
 FAULTS = (
     "driver killed", "OCR actor killed", "rasterize child killed", "node lost", "spot preemption", "S3 throttles",
-    "403", "one object cannot be fetched", "out of reach", "very many objects", "credentials expired", "paused writer", "disk full", "damaged manifest", "wrong configuration",
+    "403", "one object cannot be fetched", "out of reach", "very many objects",
+    "credentials expired", "paused writer", "disk full", "damaged manifest", "wrong configuration",
     "GPU out of memory", "poisoned document", "loop pages",
 )  # fmt: skip
 

@@ -15,10 +15,13 @@ from tests.support.s3_server import S3Server
 from workers.layout import STAGED_FOLDER
 from workers.object_store import ObjectStore, StorageSettings, open_store
 
-pytestmark = [pytest.mark.s3, pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.s3, pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(2400)]
 
 DOCUMENTS, PAGES = 3, 2
-STAGE_SECONDS = 300.0
+STAGE_SECONDS = 500.0
+STORAGE = (
+    f"[storage]\nmax_attempts = 2\nread_timeout_seconds = {STAGE_SECONDS + 100}\n"  # the proxy makes it wait
+)
 
 
 def test_a_run_that_lost_its_source_says_so_and_is_carried_on(
@@ -31,14 +34,14 @@ def test_a_run_that_lost_its_source_says_so_and_is_carried_on(
         make_pdf(tmp_path / f"{number}.pdf", PAGES)
         source.put(f"{number}.pdf", (tmp_path / f"{number}.pdf").read_bytes())
     config = write_config(tmp_path / "run.toml", shard_pages=2, part_pages=6)
-    config.write_text(config.read_text() + "[storage]\nmax_attempts = 2\n")
+    config.write_text(config.read_text() + STORAGE)
     with fault_proxy(s3_server.endpoint_url) as proxy:
         options = ["--endpoint-url", proxy.endpoint_url, "--region", "us-east-1", "--path-style"]
         last_one = Fault("GET", f"^/{bucket}/2.pdf", Kind.ERROR, "InternalError", times=None, after=1)
         last_one.then = lambda: _all_is_lost(proxy, bucket, target)
         proxy.faults.append(last_one)
         run = RunProcess.start(source.root, target.root, config, *options)
-        assert run.wait(600) == 1, run.output()
+        assert run.wait(900) == 1, run.output()
         last = run.output().strip().splitlines()[-1]
         assert last.startswith(f"fastocr: The storage of s3://{bucket} is out, ")
         assert f"s3://{bucket}/2.pdf: the storage answered InternalError" in last
@@ -48,7 +51,7 @@ def test_a_run_that_lost_its_source_says_so_and_is_carried_on(
         assert 1 <= len(kept) < DOCUMENTS
         proxy.faults.clear()
         again = RunProcess.start(source.root, target.root, config, *options)
-        assert again.wait(600) == 0, again.output()
+        assert again.wait(900) == 0, again.output()
     keys = [stored.key for stored in target.list("pages/")]
     rows = pa.concat_tables([read_table(target, key) for key in keys]).to_pylist()
     counted = Counter((row["source_uri"], row["page_index"]) for row in rows)

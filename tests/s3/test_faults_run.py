@@ -5,10 +5,12 @@ once, and no credential is written anywhere.
 import dataclasses
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +21,13 @@ from tests.support.fault_proxy import Fault, FaultProxy, Kind, fault_proxy
 from tests.support.made_archive import make_pdf
 from tests.support.run_process import RunProcess, write_config
 from tests.support.s3_server import S3Server
-from tests.support.written import everything_written
+from tests.support.written import Searched, everything_written, searched_for
 from workers.object_store import ObjectStore, StorageSettings, open_store
 
 pytestmark = [pytest.mark.s3, pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 PAGES = 2
+LOOK_SECONDS = 2.0
 GOOD = {"ok", "ok_blank", "ok_repaired", "flagged"}  # the toy model reads nonsense, which may be flagged
 MENDED = ("plain", "throttled", "denied-once", "cut", "stalled", "slow", "uploaded-again")
 FAILED = {
@@ -42,6 +45,7 @@ class Story:
     output: str
     report: str
     proxy: FaultProxy
+    searched: Searched
     target: ObjectStore
     pages: list[dict[str, Any]]
     documents: dict[str, dict[str, Any]]
@@ -101,13 +105,17 @@ def story(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
             environment.setenv(name, value)
         options = ["--endpoint-url", proxy.endpoint_url, "--region", "us-east-1", "--path-style"]
         run = RunProcess.start(f"s3://{bucket}/scans", f"s3://{bucket}/out", config, *options)
-        code = run.wait(900)
+        searched = searched_for(s3_server.credentials.values())
+        while run.process.poll() is None:
+            searched.look(run)
+            time.sleep(LOOK_SECONDS)
+        code = run.wait()
         command = [sys.executable, "-m", "pipeline", "report", f"s3://{bucket}/out"]
         subprocess.run([*command, *options, "-o", str(folder / "report.html")], check=True, timeout=300)
         settings = StorageSettings(endpoint_url=proxy.endpoint_url, region="us-east-1", path_style=True)
         target = open_store(f"s3://{bucket}/out", dataclasses.replace(settings, max_attempts=3))
         yield Story(
-            code, run.output(), (folder / "report.html").read_text(), proxy, target,
+            code, run.output(), (folder / "report.html").read_text(), proxy, searched, target,
             _rows(target, "pages/"), {_name(row): row for row in _rows(target, "documents/")},
         )  # fmt: skip
 
@@ -165,3 +173,16 @@ def test_no_credential_is_written_anywhere(story: Story, s3_server: S3Server) ->
     assert "scans/plain.pdf" in written["pages/part-00000.parquet"] + written["pages/part-00001.parquet"]
     secrets = s3_server.credentials.values()
     assert [key for key, text in written.items() if any(secret in text for secret in secrets)] == []
+
+
+def test_no_credential_is_in_a_log_or_a_command_line(story: Story, tmp_path: Path) -> None:
+    """Of Ray and of the actors, as long as they ran: they all have the credentials in their environment."""
+    places = story.searched.places
+    assert any("/logs/worker-" in place for place in places)
+    assert sum(place.startswith("command line of ") for place in places) > 5
+    assert story.searched.betrayed == set()
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "worker-1.err").write_text("signed with test-secret")
+    planted = searched_for(["test-secret"])
+    planted.search_folder(tmp_path)
+    assert planted.betrayed == {"logs/worker-1.err"}
