@@ -3,14 +3,17 @@
 from fastocr_core.attention.base import AttentionBackend
 from fastocr_core.attention.gather import GatherAttention
 from fastocr_core.attention.reference import MaskedAttention
+from fastocr_core.attention.together import TogetherAttention
 
-BACKEND_NAMES: tuple[str, ...] = ("gather", "triton", "masked")
+BACKEND_NAMES: tuple[str, ...] = ("gather", "together", "triton", "masked")
 
 
 def attention_backend(name: str) -> AttentionBackend:
     """A fresh backend. ValueError for an unknown name, RuntimeError for one that cannot run here."""
     if name == GatherAttention.name:
         return GatherAttention()
+    if name == TogetherAttention.name:
+        return TogetherAttention()
     if name == MaskedAttention.name:
         return MaskedAttention()
     if name == "triton":

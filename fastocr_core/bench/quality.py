@@ -1,7 +1,7 @@
 """`python -m fastocr_core.bench.quality`: how well and how fast each decode policy reads the held-out pages.
 
-All policies run one after the other in one process on the same prepared pages. Prints a table, and one JSON
-line last. Needs the extra `eval` and a checkout (the pages are not in the wheel).
+All policies run one after the other in one process on the same prepared pages. Prints a table, what each policy
+keeps of the dense accuracy (with an interval), and one JSON line last. Needs the extra `eval` and a checkout (the pages are not in the wheel).
 """
 
 import argparse
@@ -15,10 +15,12 @@ from dataclasses import asdict, dataclass
 
 from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.engine import Engine
+from fastocr_core.evaluation.retention import interval_words, retention
 from fastocr_core.models import load
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.models.mini.heldout.pages import HeldOutPage, held_out_pages
 from fastocr_core.output import PageText
+from fastocr_core.scores.bootstrap import Interval
 from fastocr_core.scores.text import cer, wer, word_f1
 from fastocr_core.vision import prepare
 from fastocr_core.vision.prepared import PreparedPage
@@ -30,7 +32,7 @@ class PolicyReport:
 
     Error rates are means over printed pages; `blank_characters` counts what was written on blank leaves.
     `tokens_per_second` covers everything the engine does, `decode_tokens_per_second` leaves encoding and
-    prefill out. `image_kv_read_share` is the mean over printed pages.
+    prefill out. `image_kv_read_share` is the mean over printed pages, `page_cer` the error rate of each of them.
     """
 
     policy: str
@@ -50,6 +52,7 @@ class PolicyReport:
     tokens_per_second: float
     decode_tokens_per_second: float
     finish_reasons: dict[str, int]
+    page_cer: tuple[float, ...]
 
 
 def chosen_pages(count: int | None) -> list[HeldOutPage]:
@@ -112,7 +115,18 @@ def report(
         tokens_per_second=tokens / seconds,
         decode_tokens_per_second=tokens / max(decoding, 1e-9),
         finish_reasons=dict(Counter(result.finish_reason for result in results)),
+        page_cer=tuple(rates),
     )
+
+
+def kept_of_dense(reports: Sequence[PolicyReport]) -> dict[str, Interval | None]:
+    """By policy: accuracy (1 - CER) as a share of dense on the same pages; empty without a dense run."""
+    dense = next((each for each in reports if each.policy == "dense"), None)
+    if dense is None:
+        return {}
+    return {
+        each.policy: retention(each.page_cer, dense.page_cer) for each in reports if each.policy != "dense"
+    }
 
 
 _COLUMNS = (
@@ -146,6 +160,11 @@ def table(reports: Sequence[PolicyReport]) -> str:
         languages = "  ".join(f"{language} {rate:.2%}" for language, rate in each.cer_by_language.items())
         reasons = ", ".join(f"{count} {reason}" for reason, count in each.finish_reasons.items())
         lines.append(f"{each.policy}: {languages}; ended by {reasons}")
+    for policy, kept in kept_of_dense(reports).items():
+        pages = len(reports[0].page_cer)
+        lines.append(
+            f"{policy}: accuracy (1 - CER) {interval_words(kept, 2)} of dense, 95 % of a paired bootstrap over {pages} pages"
+        )
     return "\n".join(lines)
 
 
@@ -193,7 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table(reports))
     facts = {"bench": "quality", "model": model.name, "revision": model.revision, "batch": options.batch}
     facts |= {"pages": len(pages), "device": str(model.device)}
-    print(json.dumps(facts | {"policies": [asdict(each) for each in reports]}))
+    kept = {policy: value and asdict(value) for policy, value in kept_of_dense(reports).items()}
+    print(json.dumps(facts | {"policies": [asdict(each) for each in reports], "accuracy_of_dense": kept}))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from fastocr_core.evaluation.pages import EvaluationPage
 from fastocr_core.evaluation.readers import Reader
+from fastocr_core.evaluation.retention import retention_table, retentions
 from fastocr_core.evaluation.scoring import PageScore, score
 from fastocr_core.evaluation.tables import markdown_table
 
@@ -86,6 +87,12 @@ def markdown(results: Sequence[ReaderScores]) -> str:
         "## Readers on the same pages",
         markdown_table(_SUMMARY, [_summary_row(each) for each in results]),
     ]
+    kept = retention_table(results)
+    if kept:
+        parts += [
+            "### Accuracy (1 - CER) as a share of dense, with 95 % of a paired bootstrap over pages",
+            kept,
+        ]
     for grouping in GROUPINGS:
         table = _grouped(results, grouping)
         if table:
@@ -163,6 +170,7 @@ def _page_cell(each: PageScore) -> str:
 def facts(results: Sequence[ReaderScores]) -> dict[str, object]:
     """Everything, for a JSON file."""
     readers = []
+    kept = retentions(results)
     for result in results:
         groups = {
             grouping: {
@@ -180,6 +188,10 @@ def facts(results: Sequence[ReaderScores]) -> dict[str, object]:
                 "two_columns_in_order": order_share(result.scores),
                 "blank_pages_empty": blank_share(result.scores),
                 "word_box_iou_median": median_iou(result.scores),
+                "accuracy_of_dense": {
+                    part: None if value is None else asdict(value)
+                    for part, value in kept.get(result.name, {}).items()
+                },
                 "pages": [{**asdict(each), "ious": len(each.ious)} for each in result.scores],
             }
         )

@@ -15,6 +15,7 @@ from fastocr_core.models.base import DecoderShape, PromptLayout
 # Triton's interpreter takes about a second for a call: few examples, and no search for smaller ones.
 EXAMPLES = {
     "gather": settings(max_examples=40, deadline=None),
+    "together": settings(max_examples=60, deadline=None),
     "triton": settings(max_examples=8, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)),
 }
 SLOTS, IMAGE_CAPACITY, PROMPT_CAPACITY, OUTPUT_CAPACITY = 3, 40, 6, 20
@@ -177,6 +178,10 @@ def check_alone_and_beside(name: str, dtype: torch.dtype) -> None:
 
 def test_gather_equals_masked_softmax() -> None:
     check_against_oracle("gather")
+
+
+def test_together_equals_masked_softmax() -> None:
+    check_against_oracle("together")
 
 
 def test_triton_equals_masked_softmax() -> None:
