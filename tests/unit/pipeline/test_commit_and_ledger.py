@@ -117,6 +117,25 @@ def test_an_outcome_outside_the_list_fails_the_ledger(store: LocalStore, manifes
 
 
 @pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"reason": "bad_luck"}, "'bad_luck' is no reason"),
+        ({"document_id": "0" * 32}, "is said to be of 00000000"),
+    ],
+)
+def test_a_page_of_another_document_or_with_another_reason_fails_the_ledger(
+    store: LocalStore, manifest: ManifestReader, wrong: dict[str, str], words: str
+) -> None:
+    _publish_all(store, manifest)
+    part = group_parts(manifest.shards)[0]
+    rows = [page_row(page) for page in manifest.pages(part.first_row, part.page_count)]
+    rows[-1] = dataclasses.replace(rows[-1], **wrong)  # type: ignore[arg-type]
+    store.put(part_key(0), table_to_parquet(rows_to_table(rows)))
+    with pytest.raises(LedgerError, match=words):
+        check_run(store, manifest)
+
+
+@pytest.mark.parametrize(
     "damage",
     [lambda data: b"half a fi", lambda data: b"", lambda data: data[:-40], lambda data: _other_columns()],
 )

@@ -1,10 +1,14 @@
-"""Collections on disk keep what they are given: every location once, in order, and the first of each content."""
+"""Collections on disk keep what they are given: every location once, in order, the first of each content, and what
+became of the pages of each document.
+"""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.spilled import FirstOfEach, SortedObjects
+from pipeline.spilled import CountsByDocument, FirstOfEach, SortedObjects
 from workers.object_store import StoredObject
+from workers.outcomes import Outcome
 
 # Lone surrogates of names that are not UTF-8 included, as the operating system hands them out.
 names = st.text(
@@ -34,3 +38,23 @@ def test_the_first_document_of_each_content_is_remembered(contents: list[int]) -
         document = f"{place:032x}"
         first.setdefault(content, document)
         assert seen.first(f"{content:064x}", document) == first[content]
+
+
+@given(st.lists(st.lists(st.sampled_from(Outcome), min_size=1)))
+def test_pages_are_counted_for_their_documents_in_order(documents: list[list[Outcome]]) -> None:
+    counts = CountsByDocument()
+    for place, outcomes in enumerate(documents):
+        for outcome in outcomes:
+            counts.add(f"{place:032x}", outcome)
+    for _ in range(2):
+        found = [(name, dict(each)) for name, each in counts]
+        assert found == [
+            (f"{place:032x}", {outcome: outcomes.count(outcome) for outcome in Outcome})
+            for place, outcomes in enumerate(documents)
+        ]
+
+
+@pytest.mark.parametrize("name", ["", "document 1", "ab", "f" * 34])
+def test_what_is_no_name_of_a_document_is_not_counted(name: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever it says; the ledger says which name it was
+        CountsByDocument().add(name, Outcome.OK)
