@@ -20,8 +20,9 @@ _SMALL = 0.88  # letters below this share of their neighbour's size may be raise
 _MOST_RAISED_SHARE = 0.03
 _LONG_COLUMN, _SHORT_COLUMN = 6, 4  # lines; fewer side by side look like one line with a gap
 _LEAST_GUTTER = 0.8  # font sizes
+_LEAST_COLUMN = 5.0  # font sizes across; what is narrower are numbers of lines
 _LEADER = re.compile(r"([.·_…])\1{3,}")
-_ORNAMENT = re.compile(r"([^\w\s])\1{4,}")
+_ORNAMENT = re.compile(r"([^\w\s])\1{4,}.?")
 
 
 @dataclass(slots=True)
@@ -143,27 +144,26 @@ def order_in_doubt(lines: Sequence[Line]) -> str:
     if (later & (x1[None] <= x0[:, None]) & (above | level)).any():
         return "right before left"
     for i, j in np.argwhere(later & (level | above)):
-        if x0[j] - x1[i] < _LEAST_GUTTER * size[i] or not _columns(x0, x1, int(i), int(j)):
+        if x0[j] - x1[i] < _LEAST_GUTTER * size[i] or not _columns(x0, x1, size, int(i), int(j)):
             return "side by side"
     return ""
 
 
-def _columns(x0: np.ndarray, x1: np.ndarray, i: int, j: int) -> bool:
+def _columns(x0: np.ndarray, x1: np.ndarray, size: np.ndarray, i: int, j: int) -> bool:
     """Whether lines i and j, side by side, belong to two stacks of lines, i's wholly left of j's."""
     between = np.arange(i, j + 1)
     lefts = between[x1[between] <= x0[j]]
     split = int(lefts[-1]) if len(lefts) else i  # last line of the left stack
-    left, right = 0, 0
-    edge = x0[j]
-    k = split
-    while k >= 0 and x1[k] <= edge:
-        left, k = left + 1, k - 1
-    k, edge = split + 1, x1[i]
-    while k < len(x0) and x0[k] >= edge:
-        right, k = right + 1, k + 1
-    return (left >= _LONG_COLUMN and right >= _SHORT_COLUMN) or (
-        left >= _SHORT_COLUMN and right >= _LONG_COLUMN
-    )
+    first, last = split, split + 1
+    while first > 0 and x1[first - 1] <= x0[j]:
+        first -= 1
+    while last < len(x0) and x0[last] >= x1[i]:
+        last += 1
+    stacks = (slice(first, split + 1), slice(split + 1, last))
+    counts = sorted(stack.stop - stack.start for stack in stacks)
+    if counts[0] < _SHORT_COLUMN or counts[1] < _LONG_COLUMN:
+        return False
+    return all(np.median((x1 - x0)[stack] / size[stack]) >= _LEAST_COLUMN for stack in stacks)
 
 
 def _written(words: list[list[Character]], gone: list[tuple[Character, ...]]) -> list[list[Character]]:
@@ -191,7 +191,7 @@ def _written(words: list[list[Character]], gone: list[tuple[Character, ...]]) ->
         leader = _LEADER.search(text)
         if leader:
             kept += [part for part in (word[: leader.start()], word[leader.end() :]) if part]
-        elif _ORNAMENT.search(text):
+        elif _ORNAMENT.fullmatch(text):
             gone.append(tuple(word))
         else:
             kept.append(word)

@@ -74,6 +74,7 @@ def test_rows_of_tables_and_contents_are_one_line_without_their_leaders(tmp_path
     [
         (_column(60, 0) + _column(330, 20, 3), "side by side"),
         (_column(330, 20) + _column(60, 0), "right before left"),
+        ("".join(_shown(40, 700 - 14 * row, str(row)) for row in range(9)) + _column(60, 0), "side by side"),
         (_column(60, 0) + "BT /F1 10 Tf 0 1 -1 0 500 300 Tm (turned) Tj ET\n", "turned text"),
         (_column(60, 0) + "BT 3 Tr /F1 10 Tf 1 0 0 1 60 300 Tm (nobody sees this) Tj ET\n", "invisible text"),
         (_column(60, 0) + "1 g " + _shown(60, 300, "white on white paper, and quite long"), "letters without ink"),
