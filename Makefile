@@ -41,13 +41,16 @@ check: $(VENV)/.dev ## formatting, lint, types and import borders
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-soak: $(VENV)/.dev ## hours of bad luck: 2,000 damaged files, 20 passes over ten files, 20 kills
+soak: $(VENV)/.dev ## hours of bad luck: 2,000 damaged files, 20 passes over ten files, 20 kills, 400 pages in one document
 	$(BIN)/python -m tests.soak.mutants --mutants 2000
 	$(BIN)/python -m tests.soak.passes --passes 20
 	$(BIN)/python -m tests.soak.kills --kills 20
+	$(BIN)/python -m tests.soak.long_document
 
-bench: $(BIN)/fastocr ## speed of decoding, as ratios in one run
+bench: $(BIN)/fastocr ## speed of decoding, of drawing pages, and what the pipeline adds, as ratios in one run
 	$(BIN)/python -m fastocr_core.bench.decode
+	$(BIN)/python -m workers.raster_bench $(or $(FASTOCR_CASES),infra/examples/archive)
+	$(BIN)/python -m pipeline.bench.overhead
 
 gpu: ## correctness and speed on this machine's CUDA device, under 8 minutes
 	$(GPU_PYTHON) -m fastocr_core.bench.gpu

@@ -1,7 +1,7 @@
 """One run over every case file, with two OCR actors of which one is killed: each line of the index holds.
 
-The toy model reads, so that what is checked is everything but the text: outcome, reason, pages, turns,
-resolution, blankness, repair, memory and time limits.
+The toy model reads, so that what is checked is everything but the text (for that see test_case_phrases.py): outcome,
+reason, pages, turns, resolution, blankness, repair, memory and time limits, size and hash of what was read.
 """
 
 import json
@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.run_process import (
     OCR_ACTOR,
+    RASTER_ACTOR,
     RASTER_CHILD,
     RunProcess,
     published_pages,
@@ -28,23 +29,42 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 EMPTY_OBJECTS = 200
 SECONDS = 3000.0  # generous: a busy machine takes long
+# Generous as well; what the index allows a file is compared with what its rows say, and tests/unit/workers/test_cases.py
+# lets the child be killed at just that.
 MORE_SETTINGS = """
 [raster]
 seconds_per_page = 120.0
 """
+# What the index expects of a file, and where it is proved: of texts as much as the embedded reader can read. A key that
+# is not here is one that nobody looks at.
+PROVED_HERE = {
+    "blank_pages", "max_chars", "max_peak_rss_mb", "max_seconds", "must_not", "must_record", "page_1", "page_2",
+    "page_order", "pdf_rotate_key", "per_page_view", "rotation_correction", "rows", "text",
+}  # fmt: skip
+PROVED_IN = {
+    "max_growth": "tests/soak/long_document.py",
+    **dict.fromkeys(
+        ("every_page_must_contain", "must_contain", "must_contain_loose", "must_not_contain", "order",
+         "page_1_contains", "page_text"),
+        "tests/parity/test_case_phrases.py",
+    ),
+}  # fmt: skip
+FACTS = {"language", "members", "no_text_layer", "note", "pymupdf"}  # of the file, nothing to be proved
 THUMBNAIL_PIXELS = 100  # two cases are so small that nothing can stand on them
 READ = {"ok", "ok_blank", "ok_repaired", "flagged"}
 
 
 @dataclass(frozen=True, slots=True)
 class CaseRun:
-    """The finished run: rows by file name, the closing facts, what was said, and the largest rasterize child."""
+    """The finished run: rows by file name, the closing facts, what was said, and the most memory that a rasterize child
+    and a rasterize actor ever held.
+    """
 
     documents: dict[str, dict[str, Any]]
     pages: dict[str, list[dict[str, Any]]]
     facts: Mapping[str, Any]
     output: str
-    largest_child_bytes: int
+    largest_bytes: Mapping[bytes, int]
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +86,13 @@ def case_run(cases_dir: Path, index: Mapping[str, Any], tmp_path_factory: pytest
     text = config.read_text().replace("[shards]", "ocr_actors = 2\n[shards]")
     config.write_text(text + MORE_SETTINGS)
     run = RunProcess.start(str(source), str(target), config)
-    largest = 0
+    largest = dict.fromkeys((RASTER_CHILD, RASTER_ACTOR), 0)
     killed = False
 
     def look() -> bool:
-        nonlocal largest, killed
-        for pid in run.helpers(RASTER_CHILD):
-            largest = max(largest, _peak_bytes(pid))
+        nonlocal killed
+        for marker in largest:
+            largest[marker] = max([largest[marker], *map(_peak_bytes, run.helpers(marker))])
         if not killed and sum(1 for _ in target.glob("_work/staged/*")) >= 5:
             killed = run.kill_helper(OCR_ACTOR)
         return run.process.poll() is not None
@@ -126,15 +146,32 @@ def test_every_line_of_the_index_holds(case_run: CaseRun, index: Mapping[str, di
     assert problems == [], "\n".join(problems)
 
 
+def test_nothing_that_the_index_expects_is_passed_over(
+    index: Mapping[str, dict[str, Any]], repository: Path
+) -> None:
+    expected = {key for line in index.values() for key in line["expect"]}
+    assert expected <= PROVED_HERE | PROVED_IN.keys() | FACTS
+    assert [place for place in set(PROVED_IN.values()) if not (repository / place).is_file()] == []
+
+
 def _check_line(line: dict[str, Any], document: dict[str, Any], pages: list[dict[str, Any]]) -> None:
-    status, expect = line["status"], line["expect"]
+    status, expect, verified = line["status"], line["expect"], line["verified"]
+    assert document["bytes"] == line["bytes"], "size"
+    if line["bytes"]:  # what is empty is not fetched
+        assert document["content_hash"] == line["sha256"], "hash"
+    assert document["repaired"] == verified.get("repaired", False), "repair"
+    if verified.get("needs_pass"):
+        assert document["reason"] == "encrypted", "locked"
     reasons = re.findall(r"quarantine\((\w+)\)", status)
     if document["outcome"] == "quarantined":
         assert document["reason"] in reasons, "quarantined for another reason"
         assert not pages, "a quarantined document has page rows"
         return
     assert re.search(r"\b(ok|partial)\b", status), "should have been quarantined"
-    assert document["pages"] == len(pages) == line["pages"], "number of pages"
+    assert document["pages"] == len(pages) == line["pages"] == expect.get("rows", len(pages)), (
+        "number of pages"
+    )
+    assert [row["page_index"] for row in pages] == list(range(len(pages))), "order of pages"
     partial = status == "partial"
     assert document["outcome"] == ("partial" if partial else "complete"), "outcome of the document"
     blanks = expect.get("blank_pages", [1] if "(blank)" in status else [])
@@ -148,6 +185,9 @@ def _check_line(line: dict[str, Any], document: dict[str, Any], pages: list[dict
             assert (row["outcome"] == "ok_blank") == (number in blanks), f"blankness of page {number}"
         if row["outcome"] == "ok_blank":
             assert row["text"] == "", f"invented text on page {number}"
+            assert row["output_tokens"] is None, f"page {number} was shown to the model"
+        if "max_seconds" in expect:
+            assert row["rasterize_seconds"] <= expect["max_seconds"], f"time limit of page {number}"
         assert row["image_width"] * row["image_height"] <= 40e6, "pixel budget"
     _check_expectations(line, document, pages)
 
@@ -172,10 +212,14 @@ def _check_expectations(line: dict[str, Any], document: dict[str, Any], pages: l
 def test_memory_stays_within_the_limits_of_every_line(
     case_run: CaseRun, index: Mapping[str, dict[str, Any]]
 ) -> None:
+    """Each process by itself keeps the lowest limit of all; together the limit of the larger files."""
     limits = [
         line["expect"]["max_peak_rss_mb"] for line in index.values() if "max_peak_rss_mb" in line["expect"]
     ]
-    assert 50e6 < case_run.largest_child_bytes <= min(limits) * 1e6
+    child, actor = (case_run.largest_bytes[marker] for marker in (RASTER_CHILD, RASTER_ACTOR))
+    assert 50e6 < child <= min(limits) * 1e6
+    assert 50e6 < actor <= min(limits) * 1e6
+    assert child + actor <= max(limits) * 1e6
 
 
 def test_second_readings_are_counted_in_the_summary(case_run: CaseRun) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak import mutants, passes
+from tests.soak import long_document, mutants, passes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -27,6 +27,28 @@ def test_memory_of_the_actors_is_level(tmp_path: Path) -> None:
     assert min(result.child) > 0
     assert result.growth_bytes <= passes.MOST_GROWTH_BYTES
     assert result.child_growth_bytes <= passes.MOST_GROWTH_BYTES
+
+
+@pytest.mark.ray
+def test_a_long_document_keeps_memory_level_and_is_carried_on_where_it_was_killed(
+    cases_dir: Path, tmp_path: Path
+) -> None:
+    result = long_document.read_twice(cases_dir / long_document.DOCUMENT, tmp_path, pages=80)
+    print(*long_document.lines(result), sep="\n")
+    assert result.problems == []
+    assert result.carried_on.read_after + result.carried_on.finished == 80
+
+
+def test_memory_that_grows_with_the_pages_would_be_seen() -> None:
+    watched = long_document.Watched(400, [])
+    watched.samples = [
+        (page, {"driver": 100_000_000, "OCR actor": page * 200_000, "rasterize child": page * 300_000})
+        for page in range(400)
+    ]
+    assert watched.growth_bytes["driver"] == 0
+    assert watched.growth_bytes["OCR actor"] > long_document.MOST_GROWTH_BYTES
+    assert watched.growth_bytes["rasterize child"] > long_document.MOST_GROWTH_BYTES
+    assert watched.at(100)["OCR actor"] == 20_000_000
 
 
 def test_a_leak_would_be_seen() -> None:

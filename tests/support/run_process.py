@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 OCR_ACTOR = b"RecognizeShards"
+RASTER_ACTOR = b"RasterizeShards"
 RASTER_CHILD = b"workers.raster_child"
 FAIR_SHARE = {
     "RAY_worker_niceness": "0",  # Ray's 15 starves the workers on a machine that is busy otherwise
