@@ -280,8 +280,10 @@ def config_show(config: ConfigFile = None, debug: Debug = False) -> None:
 def main() -> None:
     """Entry point of the console script.
 
-    Where Ray was at work the process ends as soon as all is said: native threads that Ray leaves behind have been
-    seen to abort the teardown of the interpreter after a complete run, and the exit code with it.
+    Where Ray was at work the process ends as soon as all is said, without the interpreter's teardown. That was seen
+    to abort once after a complete run, and the exit code with it. Of Python's threads only this one is left by then,
+    but `ray.shutdown` (2.60) leaves native ones running, of its core worker, its GCS client and gRPC, which nothing
+    that Ray offers joins; C++ takes down their globals under them. Nothing of ours waits for an exit handler.
     """
     try:
         application()
