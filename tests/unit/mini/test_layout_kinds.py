@@ -67,7 +67,7 @@ def test_lines_follow_downwards_or_open_a_column(
 ) -> None:
     layout = kind_layout(face, seed, kind, width, height)
     for one, other in itertools.pairwise(layout.lines):
-        opens = ("columns" in kind or kind == "sideheads") and other[0].x > one[-1].x + one[-1].width
+        opens = "columns" in kind and other[0].x > one[-1].x + one[-1].width
         if other[0].middle <= one[0].middle:
             assert opens
         elif not opens:  # a picture may stand above the first line of a column

@@ -25,7 +25,7 @@ COUNT_OFFSETS = 4500
 GUIDE_WEIGHT = 0.5
 # How much more than an ordinary place a rare one counts: where to go from the foot of a column or past a gap is decided
 # once or twice a page, among hundreds of steps to the next word or line.
-LEAP_WEIGHT, END_WEIGHT, START_WEIGHT = 10.0, 6.0, 4.0
+LEAP_WEIGHT, END_WEIGHT, START_WEIGHT = 8.0, 6.0, 4.0
 LEAP_BANDS = 5  # of 16 px; a step to a row further down than this is a leap, and so is any step up
 AVERAGE_STEPS = (
     200  # that the running average of the weights reaches back; a few pages a step make single weights noisy
@@ -161,13 +161,16 @@ def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | No
     )
     is_character = (targets >= alphabet.FIRST_CHARACTER) & (targets < alphabet.FIRST_ROW)
     is_place = (targets != alphabet.PAD) & ~is_character
-    weights = place_weights(batch.tokens).reshape(-1) * is_place
+    counted = place_weights(batch.tokens)
+    weights = counted.reshape(-1) * is_place
     pointed = []
     if bool((batch.cells >= 0).any()):
-        aims = batch.cells[:, None].expand(-1, guided.GUIDED_HEADS, -1)  # [B, heads, T]
+        aims = batch.cells[:, None].expand(-1, guided.GUIDED_HEADS, -1).flatten()  # [B * heads * T]
+        shares = counted[:, None].expand(-1, guided.GUIDED_HEADS, -1).flatten() * (aims >= 0)
         for layer in guided.GUIDED_LAYERS:
             aimed: Tensor = reader.decoder.layers[layer].self_attn.guide_logits
-            pointed.append(functional.cross_entropy(aimed.flatten(0, 2), aims.flatten(), ignore_index=-1))
+            missed = functional.cross_entropy(aimed.flatten(0, 2), aims, ignore_index=-1, reduction="none")
+            pointed.append((missed * shares).sum() / shares.sum())
     guide = torch.stack(pointed).mean() if pointed else torch.zeros(())
     return Losses(
         entropy[is_character].sum() / is_character.sum().clamp(min=1),

@@ -1,6 +1,6 @@
 """Manuals with labels in a margin column, and screens printed too small to be read.
 
-The label of a section is read first, then the section beside it, then the next label.
+Labels and text stand on common lines, which are read across as those of a table are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def sideheads(setter: Setter, frame: Frame) -> None:
         while paragraph(setter, frame):
             frame.y += 0.5 * setter.manner.pitch
         return
-    label_manner = setter.manner_at(setter.between(0.85, 1.0))
+    label_manner = replace(setter.manner_at(setter.between(0.85, 1.0)), pitch=setter.manner.pitch)
     space, long = setter.between(0.3, 3.0) * setter.manner.pitch, setter.chance(0.6)
     numbered = setter.chance(0.6)
     while setter.fits(frame, setter.manner.pixels):
@@ -34,10 +34,20 @@ def sideheads(setter: Setter, frame: Frame) -> None:
                 _numbered(setter, text, number)
             elif not (bullets if setter.chance(0.12) else paragraph)(setter, text):
                 break
-            text.y += setter.between(0.1, 0.5) * setter.manner.pitch
+            text.y += setter.count(0, 1) * setter.manner.pitch
         if len(setter.lines) == before:
             return
+        _read_across(setter, before)
         frame.y = max(label.y, text.y) + space
+
+
+def _read_across(setter: Setter, first: int) -> None:
+    """Join the lines from number `first` on that stand at one height, left to right."""
+    height = min(line[0].baseline for line in setter.lines[first:])
+    joined: dict[int, list[PlacedWord]] = {}
+    for line in setter.lines[first:]:
+        joined.setdefault(round((line[0].baseline - height) / setter.manner.pitch), []).extend(line)
+    setter.lines[first:] = [tuple(sorted(joined[row], key=lambda word: word.x)) for row in sorted(joined)]
 
 
 def _label(setter: Setter, frame: Frame, manner: Manner) -> None:
