@@ -198,7 +198,7 @@ class PdfDocument:
 
     def _lift(
         self, page: Any, info: dict[str, Any], width: float, height: float, wanted_dpi: int
-    ) -> tuple[ImageFacts, bytes] | None:
+    ) -> tuple[ImageFacts, Pixels] | None:
         """Take the embedded image itself, or None where drawing it is the only right way."""
         turn = _quarter_turn(info)
         entries = [
@@ -221,7 +221,16 @@ class PdfDocument:
         honest = is_honest_scan(width, height, dpi)
         long_side_inches = max(width, height) / POINTS_PER_INCH if honest else None
         count = halvings(crop_width, crop_height, long_side_inches, wanted_dpi, self._max_pixels)
-        image = self._decode(entries[0][0], info, count)
+        xref, components = entries[0][0], int(info["colorspace"])
+        if components not in (1, 3) or info["width"] * info["height"] * components > (
+            LIFT_SHARE_OF_MEMORY * self._memory_bytes
+        ):
+            return None
+        if not (turn or count) and crop == (0, 0, info["width"], info["height"]):
+            untouched = self._untouched(xref, info)
+            if untouched is not None:
+                return _lifted_facts(page, width, height, *untouched, dpi, honest), self._pixmap.samples_mv
+        image = self._decode(xref, info, count)
         if image is None:
             return None
         if turn:
@@ -230,41 +239,66 @@ class PdfDocument:
         box = [min(round(value / shrink), limit) for value, limit in zip(crop, image.size * 2, strict=True)]
         if tuple(box) != (0, 0, *image.size):
             image = image.crop((box[0], box[1], box[2], box[3]))
-        facts = ImageFacts(
-            mode=image.mode,
-            width=image.width,
-            height=image.height,
-            page_width_points=width,
-            page_height_points=height,
-            rotate_key=int(page.rotation) % 360,
-            dpi_used=dpi / shrink,
-            dpi_known=honest,
-            how="lifted",
-            image_to_page=(width / image.width, 0.0, 0.0, 0.0, height / image.height, 0.0),
-        )
-        return facts, image.tobytes()
+        return _lifted_facts(
+            page, width, height, image.mode, image.size, dpi / shrink, honest
+        ), image.tobytes()
+
+    def _untouched(self, xref: int, info: dict[str, Any]) -> tuple[str, tuple[int, int]] | None:
+        """Keep an embedded image's pixels as they are and say their mode and size; None if they need Pillow."""
+        if self._is_plain_jpeg(xref, info):
+            return None
+        pixmap = self._decoded(xref)
+        if pixmap is None or (pixmap.width, pixmap.height) != (info["width"], info["height"]):
+            return None
+        self._pixmap = pixmap
+        return ("L" if pixmap.n == 1 else "RGB"), (pixmap.width, pixmap.height)
 
     def _decode(self, xref: int, info: dict[str, Any], count: int) -> Image.Image | None:
         """Decode an embedded image to L or RGB, halved `count` times; None if drawing is the safer way."""
-        components = int(info["colorspace"])
-        if components not in (1, 3) or info["width"] * info["height"] * components > (
-            LIFT_SHARE_OF_MEMORY * self._memory_bytes
-        ):
+        if self._is_plain_jpeg(xref, info):
+            return _decode_jpeg(self._document.xref_stream_raw(xref), int(info["colorspace"]), count)
+        pixmap = self._decoded(xref)
+        if pixmap is None:
             return None
+        mode = "L" if pixmap.n == 1 else "RGB"
+        size = (pixmap.width, pixmap.height)
+        image = Image.frombuffer(mode, size, pixmap.samples, "raw", mode, pixmap.stride, 1)
+        # Not by the library's own shrink: that would change the image it keeps for the next page that shows it.
+        return image.reduce(2**count) if count else image
+
+    def _is_plain_jpeg(self, xref: int, info: dict[str, Any]) -> bool:
+        """Whether Pillow decodes it to the same colours; it can do so at a lower resolution on the way."""
         filters = self._document.xref_get_key(xref, "Filter")[1]
         plain = all(self._document.xref_get_key(xref, key)[0] == "null" for key in ("Decode", "DecodeParms"))
-        if filters == "/DCTDecode" and plain and str(info["cs-name"]).startswith(("Device", "ICCBased")):
-            return _decode_jpeg(self._document.xref_stream_raw(xref), components, count)
+        return bool(
+            filters == "/DCTDecode" and plain and str(info["cs-name"]).startswith(("Device", "ICCBased"))
+        )
+
+    def _decoded(self, xref: int) -> Any:
+        """An embedded image as a grey or RGB pixmap; None if drawing is the safer way."""
         pixmap = pymupdf.Pixmap(self._document, xref)
         if pixmap.alpha or pixmap.colorspace is None or pixmap.n not in (1, 3):
             return None
         if pixmap.n == 3 and "RGB" not in pixmap.colorspace.name:
             pixmap = pymupdf.Pixmap(pymupdf.csRGB, pixmap)
-        mode = "L" if pixmap.n == 1 else "RGB"
-        size = (pixmap.width, pixmap.height)
-        image = Image.frombuffer(mode, size, bytes(pixmap.samples), "raw", mode, pixmap.stride, 1)
-        # Not by the library's own shrink: that would change the image it keeps for the next page that shows it.
-        return image.reduce(2**count) if count else image
+        return pixmap
+
+
+def _lifted_facts(
+    page: Any, width: float, height: float, mode: str, size: tuple[int, int], dpi: float, honest: bool
+) -> ImageFacts:
+    return ImageFacts(
+        mode=mode,
+        width=size[0],
+        height=size[1],
+        page_width_points=width,
+        page_height_points=height,
+        rotate_key=int(page.rotation) % 360,
+        dpi_used=dpi,
+        dpi_known=honest,
+        how="lifted",
+        image_to_page=(width / size[0], 0.0, 0.0, 0.0, height / size[1], 0.0),
+    )
 
 
 def _decode_jpeg(stream: bytes, components: int, count: int) -> Image.Image | None:

@@ -45,9 +45,7 @@ def measure_letters(grey: NDArray[np.uint8]) -> LetterSize:
     """
     factor = max(1, -(-max(grey.shape) // MEASURED_SIDE_PIXELS))
     if factor > 1:
-        height, width = (side // factor * factor for side in grey.shape)
-        blocks = grey[:height, :width].reshape(height // factor, factor, width // factor, factor)
-        grey = blocks.mean(axis=(1, 3)).astype(np.uint8)
+        grey = _reduced(grey, factor)
     ink_tone, paper_tone = grey_range(grey)
     if paper_tone - ink_tone < 40:
         return LetterSize(0.0, 0)
@@ -70,6 +68,16 @@ def measure_letters(grey: NDArray[np.uint8]) -> LetterSize:
     if x_height < SMALLEST_SURE_PIXELS and specks > len(heights):  # the tail of paper grain, not small print
         return LetterSize(0.0, 0)
     return LetterSize(x_height * factor, len(heights))
+
+
+def _reduced(grey: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
+    """Means of blocks of `factor` x `factor` pixels, rounded down; what is left over at the far edges is dropped."""
+    height, width = (side // factor * factor for side in grey.shape)
+    total = np.zeros((height // factor, width // factor), np.uint32)
+    for down in range(factor):
+        for across in range(factor):
+            total += grey[down:height:factor, across:width:factor]
+    return (total // factor**2).astype(np.uint8)
 
 
 def _lower_case_peak(votes: NDArray[np.float64]) -> int:
