@@ -12,7 +12,8 @@ from fastocr_core.models.mini.heldout.pages import spread
 from fastocr_core.models.mini.train.page_store import (
     DOTS_PER_INCH,
     StoredPage,
-    count_pages,
+    in_columns,
+    pages_in_columns,
     read_page,
     word_boxes,
 )
@@ -30,7 +31,11 @@ def document_pages(folder: Path, count: int | None = None) -> list[EvaluationPag
 
     FileNotFoundError for a folder without pages, ValueError for a count below one.
     """
-    places = [(path, index) for path in sorted(folder.glob("*.npz")) for index in range(count_pages(path))]
+    places = [
+        (path, index)
+        for path in sorted(folder.glob("*.npz"))
+        for index, _ in enumerate(pages_in_columns(path))
+    ]
     if not places:
         raise FileNotFoundError(f"no stored pages in {folder}")
     return [evaluation_page(path, index) for path, index in spread(places, count)]
@@ -57,7 +62,7 @@ def evaluation_page(path: Path, index: int) -> EvaluationPage:
         load=load,
         language=language_of(path.stem),
         degradation="none",
-        layout=layout_of(stored.characters),
+        layout="columns" if in_columns(stored.characters) else "one column",
         words=tuple((text, box) for _, text, box in words),
         dpi=READ_DPI,
     )
@@ -67,13 +72,6 @@ def language_of(name: str) -> str:
     """The language that a document's name ends in, "" where it does not say."""
     parts = name.lower().replace("-", ".").replace("_", ".").split(".")
     return next((part for part in reversed(parts) if part in _LANGUAGES), "")
-
-
-def layout_of(characters: np.ndarray) -> str:
-    """Whether lines are read one below the other or in columns."""
-    opens = np.flatnonzero(np.diff(characters["line"].astype(int), prepend=-1))
-    baselines, sizes = characters["baseline"][opens], characters["size"][opens]
-    return "columns" if (np.diff(baselines) < -3 * sizes[1:]).any() else "one column"
 
 
 def _words(stored: StoredPage, scale: float) -> Iterator[tuple[int, str, Box]]:

@@ -55,10 +55,18 @@ def write_document(path: Path, pages: Sequence[StoredPage]) -> None:
     unfinished.replace(path)
 
 
-def count_pages(path: Path) -> int:
-    """How many pages a document's file holds."""
+def pages_in_columns(path: Path) -> list[bool]:
+    """For each page of a document's file whether it is set in columns."""
     with np.load(path) as arrays:
-        return sum(name.startswith("pixels_") for name in arrays.files)
+        count = sum(name.startswith("pixels_") for name in arrays.files)
+        return [in_columns(arrays[f"characters_{index}"]) for index in range(count)]
+
+
+def in_columns(characters: np.ndarray) -> bool:
+    """Whether reading goes up again anywhere: lines are read in columns then, not only one below the other."""
+    opens = np.flatnonzero(np.diff(characters["line"].astype(int), prepend=-1))
+    baselines, sizes = characters["baseline"][opens], characters["size"][opens]
+    return bool((np.diff(baselines) < -3 * sizes[1:]).any())
 
 
 def read_page(path: Path, index: int) -> StoredPage:

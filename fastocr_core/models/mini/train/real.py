@@ -16,7 +16,13 @@ from PIL import Image
 from fastocr_core.models.mini import alphabet, tower
 from fastocr_core.models.mini.train import wear
 from fastocr_core.models.mini.train.ink import CLEAN, InkStyle, age
-from fastocr_core.models.mini.train.page_store import StoredPage, count_pages, erase, read_page, word_boxes
+from fastocr_core.models.mini.train.page_store import (
+    StoredPage,
+    erase,
+    pages_in_columns,
+    read_page,
+    word_boxes,
+)
 from fastocr_core.models.mini.train.placement import Truth
 
 X_HEIGHT_PIXELS = (7.3, 12.5)  # of the body text, as on made pages
@@ -27,6 +33,7 @@ _SKEW_SHARE, _SKEW_DEGREES = 0.12, 2.0
 _TRIES = 6
 _ENOUGH_CHARACTERS = 60  # windows with fewer are tried again
 _ABOVE, _BELOW = 0.75, 0.25  # a word is inside when this much of it is, font sizes
+_COLUMNS_WEIGHT = 3.0  # of pages in columns; of others 1
 _PAPER = 255
 
 
@@ -39,13 +46,15 @@ class RealPage:
 
 
 class RealPages:
-    """Pages of all documents in a folder that `workers.training_pages` filled, each page as likely as any other."""
+    """Pages of all documents in a folder that `workers.training_pages` filled. Those in columns, which are few, come more
+    often than others."""
 
     def __init__(self, folder: Path) -> None:
         """FileNotFoundError where the folder holds no pages."""
-        self._pages = [
-            (path, index) for path in sorted(folder.glob("*.npz")) for index in range(count_pages(path))
-        ]
+        columns = {path: pages_in_columns(path) for path in sorted(folder.glob("*.npz"))}
+        self._pages = [(path, index) for path, found in columns.items() for index in range(len(found))]
+        weights = [_COLUMNS_WEIGHT if each else 1.0 for found in columns.values() for each in found]
+        self._chances = np.cumsum(weights) / max(sum(weights), 1.0)
         if not self._pages:
             raise FileNotFoundError(f"no stored pages in {folder}")
 
@@ -64,7 +73,7 @@ class RealPages:
         ink: how it looks; effects that need a layout (dark scan edges) are left out, the others are those of `ink.draw`.
         """
         while True:
-            stored = self.stored(int(generator.integers(len(self._pages))))
+            stored = self.stored(int(np.searchsorted(self._chances, generator.random(), side="right")))
             for attempt in range(_TRIES):
                 window = _window(stored, generator, height, width)
                 inside = _inside(stored.characters, window)
