@@ -7,6 +7,8 @@ first and must not pay the seconds and the memory of torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fastocr_core.collector import collector_paused
+
 if TYPE_CHECKING:
     from fastocr_core.accelerate import accelerate
     from fastocr_core.config import DecodePolicy, EngineLimits
@@ -30,7 +32,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'fastocr_core' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    with collector_paused():
+        value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastocr_core.collector import collector_paused
 from fastocr_core.vision import model_vision
 from fastocr_core.vision.families import (
     MINI,
@@ -39,15 +40,16 @@ def load(
     code of a model is run. ValueError for an unknown name or mode, a `dtype` that is not floating, a model that
     differs from what its adapter expects, or another revision; FileNotFoundError for what is missing or cannot be fetched.
     """
-    import torch
+    with collector_paused():  # most of the time of a small model goes into importing torch and transformers
+        import torch
 
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    place = torch.device(device)
-    if dtype is not None and not dtype.is_floating_point:
-        raise ValueError(f"weights cannot be used as {dtype}; see fastocr_core.quantize for INT8")
-    wanted = dtype or (torch.bfloat16 if place.type == "cuda" else torch.float32)
-    adapter = _build(name_or_path, revision, wanted, mode)
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        place = torch.device(device)
+        if dtype is not None and not dtype.is_floating_point:
+            raise ValueError(f"weights cannot be used as {dtype}; see fastocr_core.quantize for INT8")
+        wanted = dtype or (torch.bfloat16 if place.type == "cuda" else torch.float32)
+        adapter = _build(name_or_path, revision, wanted, mode)
     if revision is not None and revision != adapter.revision and hub_id_of(name_or_path) is None:
         raise ValueError(f"model {name_or_path!r} is at revision {adapter.revision!r}, not {revision!r}")
     adapter.to(place)
