@@ -87,45 +87,81 @@ def fixation(
         str,
         typer.Option(help="Beside dense and fastocr: choice (of w and layers), nominal, bytes (baselines)."),
     ] = "choice,nominal,bytes",
-    warmups: Annotated[str, typer.Option(help="Numbers of dense first steps w to try.")] = "4,16,64",
+    warmups: Annotated[str, typer.Option(help="Numbers of dense first steps w to try.")] = "1,4,64",
     focal_layers: Annotated[
-        str, typer.Option(help="Sets of focal layers to try: layers by +, sets by commas, as 2,2+4.")
+        str, typer.Option(help="Sets of focal layers to try besides: layers by +, sets by commas, as 2,2+4.")
     ] = "",
     focal_counts: Annotated[
+        str, typer.Option(help="Numbers of focal layers |C| to try, chosen from these pages.")
+    ] = "1,2,3",
+    page_focal_counts: Annotated[
         str, typer.Option(help="Numbers of focal layers that each page chooses itself.")
     ] = "1,2",
-    forced_pages: Annotated[int, typer.Option(help="Pages read along the dense text; 0 for none.")] = 4,
+    baseline_pages: Annotated[
+        int | None, typer.Option(help="Of the pages so many are read by baselines (default: all).")
+    ] = None,
+    forced_pages: Annotated[
+        int, typer.Option(help="Of those so many are read along the dense text; 0 for none.")
+    ] = 3,
     forced_steps: Annotated[int, typer.Option(help="Steps of each of these pages.")] = 400,
     sets: Sets = "clean",
     pages: Pages = None,
-    batch: Batch = 8,
+    batch: Batch = 24,
     device: Device = "auto",
     max_output_tokens: MostTokens = None,
     output: Output = None,
 ) -> None:
-    """Dense, fastocr and all baselines at several kept shares and at equal bytes: what is kept of the dense reading."""
+    """Dense, fastocr and all baselines at several kept shares and at equal bytes: what is kept of the dense reading.
+
+    With an output, every measurement goes to NAME.jsonl at once, and the same command carries on after a stop.
+    """
 
     def command() -> int:
         from fastocr_core.evaluation.fixation import FixationSettings, FixationStudy, facts
-        from fastocr_core.evaluation.fixation_report import draw_figure, markdown
+        from fastocr_core.evaluation.fixation_figure import draw_figure
+        from fastocr_core.evaluation.fixation_report import markdown
 
         settings = FixationSettings(
             kept_shares=tuple(float(part) for part in _parts(kept_shares)),
             groups=tuple(_parts(groups)),
-            warmups=tuple(int(part) for part in _parts(warmups)),
+            warmups=_numbers(warmups),
             focal_sets=tuple(tuple(map(int, part.split("+"))) for part in _parts(focal_layers)),
-            focal_counts=tuple(int(part) for part in _parts(focal_counts)),
+            focal_counts=_numbers(focal_counts),
+            page_focal_counts=_numbers(page_focal_counts),
+            baseline_pages=baseline_pages,
             batch=batch,
             max_output_tokens=max_output_tokens,
             forced_pages=forced_pages,
             forced_steps=forced_steps,
         )
         adapter, chosen = _prepared(model, device, sets, pages, None)
-        study = FixationStudy(adapter, chosen, settings, _say)
+        measured = None if output is None else output.with_suffix(".jsonl")
+        study = FixationStudy(adapter, chosen, settings, _say, measured)
         rows = study.run()
         _write(markdown(rows, adapter.name, len(study.pages)), facts(study, rows), output)
         if output is not None:
-            draw_figure(rows, output.with_suffix(".png"), adapter.name)
+            draw_figure(rows, output.with_suffix(".png"), adapter.name, len(adapter.focal_layers) or 1)
+        return 0
+
+    _exit(command)
+
+
+@eval_commands.command()
+def fixation_beside(
+    studies: Annotated[list[Path], typer.Argument(help="JSON files that `fastocr eval fixation` wrote.")],
+    names: Annotated[str, typer.Option(help="What to call them, separated by commas.")],
+    output: Output = None,
+) -> None:
+    """Studies of several weights in one table, as with and without guided attention at the end of training."""
+
+    def command() -> int:
+        from fastocr_core.evaluation.fixation_report import beside
+
+        called, found = _parts(names), [json.loads(file.read_text("utf-8")) for file in studies]
+        text = beside(found, called)
+        _write(
+            text, {"evaluation": "fixation beside", "studies": dict(zip(called, found, strict=True))}, output
+        )
         return 0
 
     _exit(command)
@@ -188,6 +224,10 @@ def _say(line: str) -> None:
 
 def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _parts(text))
 
 
 def _policies(names: str, kept_share: float) -> "list[DecodePolicy]":

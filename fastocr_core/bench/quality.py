@@ -1,7 +1,8 @@
 """`python -m fastocr_core.bench.quality`: how well and how fast each decode policy reads the held-out pages.
 
 All policies run one after the other in one process on the same prepared pages. Prints a table, what each policy
-keeps of the dense accuracy (with an interval), and one JSON line last. Needs the extra `eval` and a checkout (the pages are not in the wheel).
+keeps of the dense accuracy (with an interval), and one JSON line last. Needs the extra `eval` and a checkout (the
+pages are not in the wheel).
 """
 
 import argparse

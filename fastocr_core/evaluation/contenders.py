@@ -3,24 +3,39 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fastocr_core.bench.policies import BASELINES, at_read_share, label_of
+from fastocr_core.bench.policies import at_read_share, label_of
 from fastocr_core.config import DEFAULT_KEPT_SHARE, DecodePolicy
 
 KEPT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 LAYERS_WHEN_PUBLISHED = 28  # of the models for which FastV's cut was published
+# The form in which each was published; the others are read at the usual kept share only.
+PUBLISHED = (
+    ("fastv", ""),
+    ("visionzip", "attention"),
+    ("h2o", "dynamic"),
+    ("snapkv", "1d"),
+    ("pyramidkv", "pyramid"),
+)
+VARIANTS = (("visionzip", "norm"), ("h2o", "static"), ("snapkv", "2d"), ("pyramidkv", "inverted"))
+NO_TOWER_ATTENTION = "not applicable: the vision tower has no attention to rank by"
+TOO_LITTLE = "cannot read that little"
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
     """One row to be measured: `group` is dense, fastocr, choice, nominal or bytes; `share` the kept share it belongs to.
 
-    `policy` is None where none of this kind reads that little.
+    Rows of one `series` are a line of the figure, drawn over `level`. `policy` is None where there is nothing to measure;
+    `note` says why.
     """
 
     group: str
     label: str
     share: float
     policy: DecodePolicy | None
+    series: str = ""
+    level: float = 0.0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,57 +48,85 @@ class FastOcrRead:
     output_tokens: float
 
 
+@dataclass(frozen=True, slots=True)
+class FocalChoices:
+    """Sets of focal layers to try. `added` are the model's own and then, one by one, the layer that recovers most more;
+    `by_mass` recover most attention mass, without regard to the model's own.
+    """
+
+    added: tuple[tuple[int, ...], ...]
+    by_mass: tuple[tuple[int, ...], ...]
+
+
+def dense_row() -> Contender:
+    """What all are compared with."""
+    return Contender("dense", "dense", 1.0, DecodePolicy.dense(), "dense", 1.0)
+
+
 def fastocr_rows(shares: Sequence[float]) -> Iterator[Contender]:
     """fastocr at every kept share."""
     for share in shares:
-        yield Contender("fastocr", "fastocr", share, DecodePolicy.fastocr(share))
+        yield Contender("fastocr", "fastocr", share, DecodePolicy.fastocr(share), "fastocr", share)
 
 
 def choices(
-    warmups: Sequence[int], focal_sets: Sequence[tuple[int, ...]], focal_counts: Sequence[int]
+    warmups: Sequence[int],
+    focal_sets: Sequence[tuple[int, ...]],
+    found: FocalChoices,
+    by_page: Sequence[int],
 ) -> Iterator[Contender]:
-    """fastocr at the usual kept share with other warm-ups and focal layers: given sets, or so many chosen on each page."""
+    """fastocr at the usual kept share with other warm-ups and focal layers: given sets, those that were found, or so many
+    chosen on each page.
+    """
     usual = DecodePolicy.fastocr(DEFAULT_KEPT_SHARE)
+
+    def row(label: str, series: str, level: float, policy: DecodePolicy) -> Contender:
+        return Contender("choice", f"fastocr, {label}", DEFAULT_KEPT_SHARE, policy, series, level)
+
     for steps in warmups:
-        yield Contender(
-            "choice", f"fastocr, w = {steps}", DEFAULT_KEPT_SHARE, replace(usual, warmup_steps=steps)
-        )
-    for layers in focal_sets:
-        named = ", ".join(map(str, layers))
-        yield Contender(
-            "choice",
-            f"fastocr, focal layers {named}",
-            DEFAULT_KEPT_SHARE,
-            replace(usual, focal_layers=layers),
-        )
-    for count in focal_counts:
+        yield row(f"w = {steps}", "w", steps, replace(usual, warmup_steps=steps))
+    sets = (
+        (focal_sets, "given", ""), (found.added, "the model's own, then most mass added", "own and more, "),
+        (found.by_mass, "most mass", "most mass, "),
+    )  # fmt: skip
+    for group, series, said in sets:
+        for layers in group:
+            named = ", ".join(map(str, layers))
+            policy = replace(usual, focal_layers=layers)
+            yield row(f"|C| = {len(layers)}, {said}layers {named}", series, len(layers), policy)
+    for count in by_page:
         policy = replace(usual, focal="per_page", focal_count=count)
-        yield Contender("choice", f"fastocr, {count} focal layers by page", DEFAULT_KEPT_SHARE, policy)
+        yield row(f"|C| = {count}, most looking, by page", "most looking, by page", count, policy)
 
 
 def nominal(shares: Sequence[float], layers: int, scored_tower: bool) -> Iterator[Contender]:
-    """Every baseline at every kept share."""
+    """Every baseline at every kept share; those that do not apply once."""
+    if not scored_tower:
+        yield Contender("nominal", "visionzip", 0.0, None, note=NO_TOWER_ATTENTION)
     for share in shares:
-        for name, variant in BASELINES:
-            policy = baseline(name, variant, share, layers, scored_tower)
-            yield Contender("nominal", label_of(policy), share, policy)
+        for policy in _baselines(share, layers, scored_tower):
+            yield Contender("nominal", label_of(policy), share, policy, label_of(policy), share)
 
 
 def equal_bytes(read: Sequence[FastOcrRead], layers: int, scored_tower: bool) -> Iterator[Contender]:
     """Every baseline at the kept share at which it reads as many bytes as fastocr did."""
     for each in read:
-        for name, variant in BASELINES:
-            policy = baseline(name, variant, each.share, layers, scored_tower)
+        for policy in _baselines(each.share, layers, scored_tower):
+            label = label_of(policy)
             equal = at_read_share(policy, each.read_share, layers, each.image_tokens, each.output_tokens)
-            yield Contender("bytes", label_of(policy), each.share, equal)
+            note = "" if equal else TOO_LITTLE
+            yield Contender("bytes", label, each.share, equal, label, each.share, note)
 
 
-def baseline(name: str, variant: str, share: float, layers: int, scored_tower: bool) -> DecodePolicy:
-    """A baseline fitted to the model: FastV leaves as large a part of the stack whole as published, at least one layer;
-    VisionZip ranks by the length of the embeddings where the tower has no attention, and is named so.
-    """
-    if name == "visionzip" and not scored_tower:
-        variant = "norm"
+def _baselines(share: float, layers: int, scored_tower: bool) -> Iterator[DecodePolicy]:
+    names = PUBLISHED + (VARIANTS if share == DEFAULT_KEPT_SHARE else ())
+    for name, variant in names:
+        if name != "visionzip" or variant == "norm" or scored_tower:
+            yield baseline(name, variant, share, layers)
+
+
+def baseline(name: str, variant: str, share: float, layers: int) -> DecodePolicy:
+    """A baseline fitted to the model: FastV leaves as large a part of the stack whole as published, at least one layer."""
     policy = DecodePolicy.named(name, kept_share=share, variant=variant)
     if name == "fastv":
         whole = max(1, round(policy.prune_layer * layers / LAYERS_WHEN_PUBLISHED))

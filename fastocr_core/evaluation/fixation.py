@@ -1,85 +1,88 @@
 """`fastocr eval fixation`: what is left of the dense reading when most of the image is not looked at.
 
 Each policy reads the pages freely (retention, loops) and then with the pen held along the dense text (agreement, recovered
-attention, fixation hits), which tells the single step from where an earlier slip leads.
+attention, fixation hits), which tells the single step from where an earlier slip leads. What was measured of a
+page is written at once, so that a study that was stopped carries on.
 """
 
+import json
+import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
-import torch
-
-from fastocr_core.config import DecodePolicy, EngineLimits
-from fastocr_core.decoding import build_policy
-from fastocr_core.decoding.budget import budget_report
-from fastocr_core.engine import Engine
+from fastocr_core.config import DEFAULT_KEPT_SHARE, DecodePolicy
+from fastocr_core.decoding.scores import share_budget
 from fastocr_core.evaluation.contenders import (
     KEPT_SHARES,
     Contender,
     FastOcrRead,
+    FocalChoices,
     choices,
+    dense_row,
     equal_bytes,
     fastocr_rows,
     nominal,
 )
+from fastocr_core.evaluation.fixation_rows import FixationRow, PageReading, empty_row, row_facts, row_of
+from fastocr_core.evaluation.focal_search import focal_choices
+from fastocr_core.evaluation.many_policies import Reading, read_by_many
 from fastocr_core.evaluation.pages import EvaluationPage, printed
-from fastocr_core.evaluation.step_measures import DensePage, StepMeasures, dense_page, measure_steps
+from fastocr_core.evaluation.records import Key, Records
+from fastocr_core.evaluation.step_measures import (
+    DensePage,
+    LayerFocus,
+    StepMeasures,
+    dense_page,
+    layer_focus,
+    measure_steps,
+)
 from fastocr_core.evaluation.true_cells import character_cells
 from fastocr_core.models.base import ModelAdapter
+from fastocr_core.models.mini.heldout.pages import spread
 from fastocr_core.output import PageText
-from fastocr_core.scores.bootstrap import Interval, ratio_interval
 from fastocr_core.scores.text import cer
 from fastocr_core.vision import prepare
 
 GROUPS = ("choice", "nominal", "bytes")
+BASELINE_GROUPS = ("nominal", "bytes")
 WARMUP_STEPS = DecodePolicy.fastocr().warmup_steps
+# A page is stopped at so many times the longest dense text: twice as much text is an accuracy of 0 whatever follows.
+LONGEST = 2.0
+PROFILED_PAGES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class FixationSettings:
-    """What is measured. `groups` are of GROUPS; `forced_pages` pages are read with the pen held, up to `forced_steps`
-    tokens of each, attention compared at every `stride`-th step (0 pages: no held pen).
+    """What is measured. `groups` are of GROUPS; baselines read `baseline_pages` of the pages (None: all).
+
+    `focal_counts` are the |C| to try, `page_focal_counts` those whose layers each page chooses itself. `forced_pages`
+    pages are read with the pen held, up to `forced_steps` tokens of each, attention compared at every `stride`-th
+    step (0 pages: no held pen). `batch` readings are decoded at once.
     """
 
     kept_shares: tuple[float, ...] = KEPT_SHARES
     groups: tuple[str, ...] = GROUPS
-    warmups: tuple[int, ...] = (4, 16, 64)
+    warmups: tuple[int, ...] = (1, 4, 64)
     focal_sets: tuple[tuple[int, ...], ...] = ()
-    focal_counts: tuple[int, ...] = (1, 2)
-    batch: int = 8
+    focal_counts: tuple[int, ...] = (1, 2, 3)
+    page_focal_counts: tuple[int, ...] = (1, 2)
+    baseline_pages: int | None = None
+    batch: int = 24
     max_output_tokens: int | None = None
-    forced_pages: int = 4
+    forced_pages: int = 3
     forced_steps: int = 400
     stride: int = 8
     skipped: int = WARMUP_STEPS + 1
 
 
-@dataclass(frozen=True, slots=True)
-class FixationRow:
-    """What one contender did; numbers are None where it could not run or where that is not known.
-
-    `retention` is accuracy (1 - CER) against dense on the same pages; `read_share` and `resident_share` are of the image
-    cache, past the warm-up; `loop_rate` is the share of pages that ended in a loop.
-    """
-
-    group: str
-    label: str
-    kept_share: float
-    share: float
-    mean_cer: float | None = None
-    retention: Interval | None = None
-    read_share: float | None = None
-    resident_share: float | None = None
-    agreement: float | None = None
-    mass: float | None = None
-    hit_rate: float | None = None
-    loop_rate: float | None = None
-    note: str = ""
-
-
 class FixationStudy:
-    """A model and pages with known text, prepared once. Call `run`. ValueError where no page has such text."""
+    """A model and pages with known text, prepared once. Call `run`.
+
+    Measurements go to `file`, and those that are there are not made again. ValueError where no page has such text, or the
+    file was made with another model or other settings.
+    """
 
     def __init__(
         self,
@@ -87,107 +90,198 @@ class FixationStudy:
         pages: Sequence[EvaluationPage],
         settings: FixationSettings,
         say: Callable[[str], None] = lambda line: None,
+        file: Path | None = None,
     ) -> None:
         self.model, self.pages, self.settings, self.say = model, printed(pages), settings, say
         if not self.pages:
             raise ValueError("no page with text that is known word for word")
-        self._views = [prepare(page.load(), model.vision, page.dpi) for page in self.pages]
-        self._dense: list[float] = []  # accuracy by page
-        self._forced: list[DensePage] = []
+        made_with = {
+            "evaluation": "fixation", "model": model.name, "revision": model.revision,
+            "longest text": LONGEST, "first page": self.pages[0].name, "pages": len(self.pages),
+        }  # fmt: skip
+        measuring = ("max_output_tokens", "forced_steps", "stride", "skipped")
+        self._records = Records(file, made_with | {name: getattr(settings, name) for name in measuring})
+        self._views = {page.name: prepare(page.load(), model.vision, page.dpi) for page in self.pages}
+        self._baseline_pages = list(spread(self.pages, settings.baseline_pages))
+        self._held: dict[str, DensePage] = {}
 
     def run(self) -> list[FixationRow]:
-        """Dense first, then fastocr, then the groups asked for."""
-        rows = [self._dense_row()]
-        read: list[FastOcrRead] = []
-        for contender in fastocr_rows(self.settings.kept_shares):
-            row, results = self._row(contender)
-            rows.append(row)
-            if row.read_share is not None:
-                outputs = statistics.fmean(page.output_tokens for page in results)
-                tokens = statistics.fmean(page.image_tokens for page in results)
-                read.append(FastOcrRead(contender.share, row.read_share, tokens, outputs))
-        rows += [self._row(contender)[0] for contender in self._others(read)]
-        return rows
-
-    def _others(self, read: Sequence[FastOcrRead]) -> Iterator[Contender]:
-        settings, layers = self.settings, self.model.shape.layers
-        scored = self.model.encode_scored(self._views[0]).received is not None
-        if "choice" in settings.groups:
-            yield from choices(settings.warmups, settings.focal_sets, settings.focal_counts)
+        """Dense first, then fastocr and what needs nothing of it, then baselines at the bytes that fastocr read."""
+        dense, settings, layers = dense_row(), self.settings, self.model.shape.layers
+        self._read([dense], settings.max_output_tokens)
+        fast = list(fastocr_rows(settings.kept_shares))
+        scored = self.model.encode_scored(self._views[self.pages[0].name]).received is not None
+        others = list(self._choices()) if "choice" in settings.groups else []
         if "nominal" in settings.groups:
-            yield from nominal(settings.kept_shares, layers, scored)
+            others += nominal(settings.kept_shares, layers, scored)
+        self._read([*fast, *others], self._most_tokens())
         if "bytes" in settings.groups:
-            yield from equal_bytes(read, layers, scored)
+            same = list(equal_bytes(self._really_read(fast), layers, scored))
+            self._read(same, self._most_tokens())
+            others += same
+        self._hold_pens([dense, *fast, *others])
+        return [self._row(each) for each in (dense, *fast, *others)]
 
-    def _dense_row(self) -> FixationRow:
-        contender = Contender("dense", "dense", 1.0, DecodePolicy.dense())
-        results = self._read(DecodePolicy.dense())
-        self._dense = self._accuracies(results)
-        for index in range(min(self.settings.forced_pages, len(self.pages))):
-            self._forced.append(self._held(index, results[index]))
-        return self._measured(contender, DecodePolicy.dense(), results)
+    def _choices(self) -> Iterable[Contender]:
+        key: Key = ("focal choices", *map(str, self.settings.focal_counts))
+        if key not in self._records:
+            views = [self._views[page.name] for page in self.pages[:PROFILED_PAGES]]
+            found = focal_choices(
+                self.model, views, self.settings.focal_counts, self.settings.max_output_tokens
+            )
+            self._records.add(key, asdict(found))
+        stored = self._records[key]
+        found = FocalChoices(*(tuple(map(tuple, stored[name])) for name in ("added", "by_mass")))
+        counts = self.settings.page_focal_counts
+        return choices(self.settings.warmups, self.settings.focal_sets, found, counts)
 
-    def _held(self, index: int, result: PageText) -> DensePage:
-        """The dense text of a page, along which the pen of every policy is held."""
-        view, tokens = self._views[index], result.tokens[: self.settings.forced_steps]
-        cells: dict[int, int] = {}
-        if self.model.vision.family == "mini":
-            grid = self.model.image_grid(view)
-            cells = character_cells(self.pages[index].words, tokens, view, self.model.vision, grid)
-        return dense_page(self.model, view, tokens, cells, self.settings.stride)
+    def _pages_of(self, contender: Contender) -> list[EvaluationPage]:
+        return self._baseline_pages if contender.group in BASELINE_GROUPS else self.pages
 
-    def _row(self, contender: Contender) -> tuple[FixationRow, list[PageText]]:
+    def _read(self, contenders: Sequence[Contender], most: int | None) -> None:
+        """Whatever has not been read; readings that keep about as much stand beside each other."""
+        missing: dict[Key, tuple[DecodePolicy, EvaluationPage]] = {}
+        for contender in contenders:
+            for page in self._pages_of(contender) if contender.policy else ():
+                assert contender.policy is not None
+                key = _reading_key(contender.policy, page)
+                if key not in self._records:
+                    missing[key] = contender.policy, page
+        order = sorted(missing, key=lambda key: missing[key][0].kept_share)
+        readings = [Reading(missing[key][0], self._views[missing[key][1].name]) for key in order]
+        if readings:
+            self.say(f"{len(readings)} readings of pages to do")
+        results = read_by_many(self.model, readings, min(self.settings.batch, len(readings) or 1), most)
+        for number, (key, result) in enumerate(zip(order, results, strict=True), start=1):
+            policy, page = missing[key]
+            self._records.add(key, asdict(_page_reading(page, result, policy.name == "dense")))
+            if number % self.settings.batch == 0:
+                self.say(f"{number} of {len(readings)} readings done")
+
+    def _reading(self, policy: DecodePolicy, page: EvaluationPage) -> PageReading:
+        stored = self._records[_reading_key(policy, page)]
+        return PageReading(**{**stored, "tokens": tuple(stored["tokens"])})
+
+    def _most_tokens(self) -> int:
+        longest = max(len(self._reading(DecodePolicy.dense(), page).tokens) for page in self.pages)
+        most = max(WARMUP_STEPS, math.ceil(LONGEST * longest))
+        return min(most, self.settings.max_output_tokens or most)
+
+    def _really_read(self, fast: Sequence[Contender]) -> list[FastOcrRead]:
+        found = []
+        for contender in fast:
+            row, policy = self._row(contender), contender.policy
+            if row.read_share is not None and policy is not None:
+                readings = [self._reading(policy, page) for page in self.pages]
+                tokens = statistics.fmean(reading.image_tokens for reading in readings)
+                outputs = statistics.fmean(reading.output_tokens for reading in readings)
+                found.append(FastOcrRead(contender.share, row.read_share, tokens, outputs))
+        return found
+
+    def _hold_pens(self, contenders: Sequence[Contender]) -> None:
+        """Along the dense text of the first baseline pages, as many policies in a batch as readings."""
+        for page in self._forced_pages():
+            missing: dict[Key, DecodePolicy] = {}
+            for contender in contenders:
+                if contender.policy is None or self._row(contender).read_share is None:
+                    continue
+                key = _held_key(contender.policy, page)
+                if key not in self._records:
+                    missing[key] = contender.policy
+            keys = sorted(missing, key=lambda key: missing[key].kept_share)
+            for first in range(0, len(keys), self.settings.batch):
+                batch = keys[first : first + self.settings.batch]
+                dense = self._dense_page(page)
+                measured = measure_steps(
+                    self.model, [missing[key] for key in batch], dense, self.settings.skipped
+                )
+                for key, steps in zip(batch, measured, strict=True):
+                    self._records.add(key, asdict(steps))
+                self.say(f"{page.name}: the pen of {first + len(batch)} of {len(keys)} policies held")
+
+    def _forced_pages(self) -> list[EvaluationPage]:
+        return self._baseline_pages[: self.settings.forced_pages]
+
+    def _dense_page(self, page: EvaluationPage) -> DensePage:
+        """The dense text of a page, along which the pen of every policy is held; its layers are looked at by the way."""
+        if page.name not in self._held:
+            view = self._views[page.name]
+            tokens = self._reading(DecodePolicy.dense(), page).tokens[: self.settings.forced_steps]
+            cells: dict[int, int] = {}
+            if self.model.vision.family == "mini":
+                grid = self.model.image_grid(view)
+                cells = character_cells(page.words, tokens, view, self.model.vision, grid)
+            dense = dense_page(self.model, view, tokens, cells, self.settings.stride)
+            kept = share_budget(DEFAULT_KEPT_SHARE, self.model.default_floor, view.image_tokens)
+            focus = layer_focus(dense, kept, self.settings.skipped)
+            self._records.add(("layers", page.name), asdict(focus))
+            self._held[page.name] = dense
+        return self._held[page.name]
+
+    def _row(self, contender: Contender) -> FixationRow:
         if contender.policy is None:
-            empty = FixationRow(
-                contender.group, contender.label, 0.0, contender.share, note="cannot read that little"
-            )
-            return empty, []
-        self.say(f"{contender.group}: {contender.label} at {contender.policy.kept_share:.1%}")
-        results = self._read(contender.policy)
-        return self._measured(contender, contender.policy, results), results
-
-    def _read(self, policy: DecodePolicy) -> list[PageText]:
-        limits = EngineLimits(max_output_tokens=self.settings.max_output_tokens)
-        with Engine(self.model, policy, self.settings.batch, limits) as engine:
-            return list(engine.read(self._views))
-
-    def _accuracies(self, results: Sequence[PageText]) -> list[float]:
-        """1 - CER of each page, 0 at least."""
-        return [
-            max(0.0, 1 - cer(page.text or "", result.text))
-            for page, result in zip(self.pages, results, strict=True)
-        ]
-
-    def _measured(
-        self, contender: Contender, policy: DecodePolicy, results: Sequence[PageText]
-    ) -> FixationRow:
-        errors = [result.error for result in results if result.error]
-        if len(errors) == len(results):
-            return FixationRow(
-                contender.group, contender.label, policy.kept_share, contender.share, note=str(errors[0])
-            )
-        element_bytes = torch.empty(0, dtype=self.model.dtype).element_size()
-        running = build_policy(policy, self.model, 1)
-        budget = budget_report(running, self.model.shape, element_bytes, results)
+            return empty_row(contender, contender.note)
+        pages = self._pages_of(contender)
         steps = StepMeasures()
-        for page in self._forced:
-            measure_steps(self.model, policy, page, self.settings.skipped, steps)
-        rates = [cer(page.text or "", each.text) for page, each in zip(self.pages, results, strict=True)]
-        return FixationRow(
-            group=contender.group,
-            label=contender.label,
-            kept_share=policy.kept_share,
-            share=contender.share,
-            mean_cer=statistics.fmean(rates),
-            retention=ratio_interval(self._accuracies(results), self._dense),
-            read_share=budget.image_kv_read_share,
-            resident_share=budget.kv_resident_share,
-            agreement=steps.agreement,
-            mass=steps.mass,
-            hit_rate=steps.hit_rate,
-            loop_rate=sum(result.finish_reason == "loop" for result in results) / len(results),
-            note=f"{len(errors)} pages failed" if errors else "",
+        for page in self._forced_pages():
+            key = _held_key(contender.policy, page)
+            if key in self._records:
+                steps.add(StepMeasures(**self._records[key]))
+        return row_of(
+            contender,
+            [self._reading(contender.policy, page) for page in pages],
+            [self._reading(DecodePolicy.dense(), page) for page in pages],
+            steps,
+            contender.policy.warmup_steps if contender.policy.name == "fastocr" else 0,
+            self._layers() if contender.group == "dense" else (),
         )
+
+    def _layers(self) -> tuple[tuple[float, float | None], ...]:
+        """By layer over the pages with a held pen: share of attention on the strongest tokens, and true cells among them."""
+        stored = [
+            LayerFocus(**self._records[key])
+            for page in self._forced_pages()
+            if (key := ("layers", page.name)) in self._records
+        ]
+        stored = [focus for focus in stored if focus.steps]
+        if not stored:
+            return ()
+        steps, hit_steps = sum(each.steps for each in stored), sum(each.hit_steps for each in stored)
+        return tuple(
+            (
+                sum(each.mass[layer] for each in stored) / steps,
+                sum(each.hits[layer] for each in stored) / hit_steps if hit_steps else None,
+            )
+            for layer in range(self.model.shape.layers)
+        )
+
+
+def _page_reading(page: EvaluationPage, result: PageText, keep_tokens: bool) -> PageReading:
+    return PageReading(
+        cer=cer(page.text or "", result.text),
+        finish=result.finish_reason,
+        error=result.error,
+        image_tokens=result.image_tokens,
+        output_tokens=result.output_tokens,
+        read_share=result.image_kv_read_share,
+        resident_share=result.kv_resident_share,
+        tokens=tuple(result.tokens) if keep_tokens else (),
+    )
+
+
+def _policy_words(policy: DecodePolicy) -> str:
+    """What is not as in the dense policy, as one line: what a measurement belongs to."""
+    plain = DecodePolicy.dense()
+    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
+    return json.dumps({name: value for name, value in values.items() if value != getattr(plain, name)})
+
+
+def _reading_key(policy: DecodePolicy, page: EvaluationPage) -> Key:
+    return ("read", _policy_words(policy), page.name)
+
+
+def _held_key(policy: DecodePolicy, page: EvaluationPage) -> Key:
+    return ("held", _policy_words(policy), page.name)
 
 
 def facts(study: FixationStudy, rows: Sequence[FixationRow]) -> dict[str, object]:
@@ -200,5 +294,5 @@ def facts(study: FixationStudy, rows: Sequence[FixationRow]) -> dict[str, object
         "layers": study.model.shape.layers,
         "pages": [page.name for page in study.pages],
         "settings": asdict(study.settings),
-        "rows": [asdict(row) for row in rows],
+        "rows": [row_facts(row) for row in rows],
     }

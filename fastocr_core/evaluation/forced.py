@@ -1,4 +1,4 @@
-"""Reading with the pen held: a policy is fed a given text token by token, and says at each step what it would have written.
+"""Reading with the pen held: policies are fed a given text token by token, and say at each step what they would have written.
 
 That separates the single step from where an earlier slip leads: every policy sees the same prefix.
 """
@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from fastocr_core.attention import attention_backend
-from fastocr_core.attention.base import ReadCount, Selection, Step
+from fastocr_core.attention.base import Selection, Step
 from fastocr_core.config import DecodePolicy
 from fastocr_core.decoding import build_policy
 from fastocr_core.decoding.base import Policy
+from fastocr_core.decoding.side_by_side import SideBySidePolicy
 from fastocr_core.forward import DecoderForward
 from fastocr_core.kv_cache import SlotCache
-from fastocr_core.models.base import ImageEncoding, ModelAdapter, PromptLayout
+from fastocr_core.models.base import ModelAdapter, PromptLayout
 from fastocr_core.vision.prepared import PreparedPage
 
 Sets = tuple[Tensor | None, ...]  # by layer: image tokens seen, int64 [kv_heads, kept], None for all
@@ -72,52 +73,59 @@ class Watch:
 
 
 @torch.inference_mode()
-def forced_choices(
+def held_pens(
     model: ModelAdapter,
-    settings: DecodePolicy,
+    policies: Sequence[DecodePolicy],
     page: PreparedPage,
     tokens: Sequence[int],
-    observe: Callable[[ForcedStep], None],
+    observe: Callable[[int, ForcedStep], None],
     listen: Callable[[int], bool] = lambda index: False,
-) -> list[int]:
-    """The choice of every step: entry i is what the policy writes after `tokens[:i]`; one more than tokens.
+    wanted: Callable[[int], bool] = lambda index: True,
+) -> list[list[int]]:
+    """All policies along the same text in one batch. By policy the choice of every step: entry i is what it writes after
+    `tokens[:i]`; one more than tokens.
 
-    `observe` is called after each step, with attention where `listen` says so of the index. ValueError where the
-    policy does not apply to this model.
+    `observe` is called with the number of the policy after each step whose index is `wanted`, with attention where `listen`
+    says so of the index. ValueError where a policy does not apply to this model.
     """
-    watch = Watch(build_policy(settings, model, 1))
-    policy = cast(Policy, watch)
-    whole = model.layout(page, None)
-    scored = policy.needs_scored_encoding
-    encoding = model.encode_scored(page) if scored else ImageEncoding(model.encode(page))
-    image, layout = policy.compress(encoding, whole)
+    slots = range(len(policies))
+    watches = [Watch(build_policy(settings, model, 1)) for settings in policies]
+    coming = iter(watches)
+    policy = SideBySidePolicy(len(slots), model.shape.layers, lambda: cast(Policy, next(coming)), scored=True)
+    whole, grid = model.layout(page, None), model.image_grid(page)
     cache = SlotCache(
-        model.shape, 1, layout.image_tokens, len(layout.ids), len(tokens) + 1, model.text_window,
+        model.shape, len(slots), whole.image_tokens, len(whole.ids), len(tokens) + 1, model.text_window,
         torch.empty(0, device=model.device, dtype=model.dtype),
     )  # fmt: skip
-    backend = attention_backend("gather")
-    forward = DecoderForward(model, cache, backend, policy)
-    slot = cache.allocate(layout)
-    grid = model.image_grid(page)
-    policy.admit(slot, layout.image_tokens, grid)
-    prompt = forward.prompt(slot, image, layout, grid)
-    first = forward.prefill(prompt, prompt.left, model.ban(()))
-    assert first is not None
-    policy.admitted(slot)
-    chosen = [first.token]
-    kept = kept_tokens(whole, layout)
-    positions = layout.positions[:, -1:].to(model.device)
+    forward = DecoderForward(model, cache, attention_backend("together"), policy)
+    encoding = model.encode_scored(page)
+    chosen: list[list[int]] = []
+    layouts: list[PromptLayout] = []
+    for _ in slots:
+        image, layout = policy.compress(encoding, whole)
+        slot = cache.allocate(layout)
+        policy.admit(slot, layout.image_tokens, grid)
+        prompt = forward.prompt(slot, image, layout, grid)
+        first = forward.prefill(prompt, prompt.left, model.ban(()))
+        assert first is not None, "the prompt came whole"
+        policy.admitted(slot)
+        chosen.append([first.token])
+        layouts.append(layout)
+    kept = [kept_tokens(whole, layout) for layout in layouts]
+    positions = torch.stack([layout.positions[:, -1] for layout in layouts], dim=1).to(model.device)
     for index, token in enumerate(tokens, start=1):
-        policy.before_step((slot,))
-        watch.begin(listen(index))
-        counts = {} if policy.warming_up(slot) else {slot: ReadCount()}
-        fed = torch.tensor([token], device=model.device)
+        policy.before_step(slots)
+        for watch in watches:
+            watch.begin(listen(index))
+        fed = torch.full((len(slots),), token, device=model.device)
         positions = model.next_positions(positions, fed)
-        step = Step((slot,), policy, counts)
-        choice = forward.step(fed, positions, step, {slot: model.ban(list(tokens[:index]))})[0]
-        chosen.append(choice.token)
-        observe(ForcedStep(index, _page_sets(watch, kept, whole, model), _heard(watch, model)))
-    policy.release(slot)
+        banned = model.ban(list(tokens[:index]))
+        choices = forward.step(fed, positions, Step(tuple(slots), policy, {}), dict.fromkeys(slots, banned))
+        for slot in slots:
+            chosen[slot].append(choices[slot].token)
+            if wanted(index):
+                sets = _page_sets(watches[slot], kept[slot], whole, model)
+                observe(slot, ForcedStep(index, sets, _heard(watches[slot], model)))
     return chosen
 
 

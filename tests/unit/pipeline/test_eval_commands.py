@@ -32,20 +32,45 @@ def test_reader_prints_a_table() -> None:
     assert "| columns | 1 |" in printed
 
 
-def test_fixation_writes_table_figure_and_json(tmp_path: Path) -> None:
-    code, printed, _ = _run(
-        "fixation --model tiny --kept-shares 0.1 --groups choice --warmups 2 --focal-layers 0+1 --focal-counts 1 "
-        "--pages 1 --forced-pages 1 --forced-steps 24 --max-output-tokens 24 -o",
-        str(tmp_path / "fixation"),
+def test_fixation_writes_table_figure_and_json_and_carries_on(tmp_path: Path) -> None:
+    line = (
+        "fixation --model tiny --kept-shares 0.1 --groups choice --warmups 2 --focal-layers 0+1 --focal-counts '' "
+        "--page-focal-counts 1 --pages 1 --forced-pages 1 --forced-steps 24 --max-output-tokens 24 -o"
     )
+    code, printed, said = _run(line, str(tmp_path / "fixation"))
     assert code == 0
     assert "fixation.md" in printed
+    assert "readings of pages to do" in said
     report = json.loads((tmp_path / "fixation.json").read_text())
     assert [row["label"] for row in report["rows"]] == [
-        "dense", "fastocr", "fastocr, w = 2", "fastocr, focal layers 0, 1", "fastocr, 1 focal layers by page",
+        "dense", "fastocr", "fastocr, w = 2", "fastocr, |C| = 2, layers 0, 1",
+        "fastocr, |C| = 1, most looking, by page",
     ]  # fmt: skip
-    assert "fastocr, w = 2" in (tmp_path / "fixation.md").read_text()
+    table = (tmp_path / "fixation.md").read_text()
+    assert "fastocr, w = 2" in table
     assert (tmp_path / "fixation.png").stat().st_size > 10_000
+    code, _, said = _run(line, str(tmp_path / "fixation"))
+    assert (code, said) == (0, "")  # nothing was left to do
+    assert (tmp_path / "fixation.md").read_text() == table
+    code, _, said = _run(line.replace("--forced-steps 24", "--forced-steps 20"), str(tmp_path / "fixation"))
+    assert code == 1
+    assert "made with another forced_steps" in said
+
+
+def test_two_studies_in_one_table(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        code, _, _ = _run(
+            "fixation --model tiny --kept-shares 0.1 --groups '' --pages 1 --forced-pages 0 --max-output-tokens 24 -o",
+            str(tmp_path / name),
+        )
+        assert code == 0
+    files = [str(tmp_path / f"{name}.json") for name in ("one", "two")]
+    code, printed, _ = _run("fixation-beside --names guided,annealed", *files)
+    assert code == 0
+    assert "| fastocr 10% | guided |" in printed
+    assert "| fastocr 10% | annealed |" in printed
+    code, _, said = _run("fixation-beside --names guided", *files)
+    assert (code, said) == (1, "fastocr: 2 studies need as many names, not 1\n")
 
 
 def test_confidence_of_a_model_without_a_folder_is_not_stored(tmp_path: Path) -> None:
