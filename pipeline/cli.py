@@ -193,8 +193,19 @@ def verify(
 @application.command()
 def view(
     document: Annotated[Path, typer.Argument(help="Image or PDF.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="File to write: .html to step through, .png (one step), .gif (many)."
+        ),
+    ],
     page: Annotated[int, typer.Option(help="Page, counted from 1.")] = 1,
+    steps: Annotated[
+        str | None, typer.Option(help="Steps in a .png or .gif: 400, or 1-240 (default: all of them).")
+    ] = None,
+    part: Annotated[
+        str, typer.Option(help="Part of the page in a .png or .gif, in per cent of its height.")
+    ] = "0-100",
     model: Model = None,
     decode: Decode = None,
     kept_share: KeptShare = None,
@@ -202,23 +213,19 @@ def view(
     beside_dense: Annotated[bool, typer.Option(help="Show the dense reading beside it.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Read one page and write an HTML page that shows step by step where the reader looked."""
+    """Read one page and show step by step where the reader looked: to step through in a browser, or as a picture."""
     settings = {} if kept_share is None else {"kept_share": kept_share}
 
     def command() -> int:
-        from fastocr_core import DecodePolicy
         from pipeline.config import ConfigError
-        from workers.view_page import view_page
+        from pipeline.view_command import chosen_policies, write_view
 
         try:
-            policies = [DecodePolicy.named(decode or "fastocr", **settings)]
-            if beside_dense and policies[0].name != "dense":
-                policies.insert(0, DecodePolicy.dense())
-            html = view_page(document, page - 1, model or "mini", policies, prompt)
+            policies = chosen_policies(decode, settings, beside_dense)
+            said = write_view(document, output, page, model or "mini", policies, prompt, steps, part)
         except (ValueError, OSError) as error:  # a file, page, model or policy that is not there
             raise ConfigError(str(error)) from error
-        output.write_text(html, "utf-8")
-        typer.echo(f"{output}: {len(html) / 1e6:.1f} MB, open it in any browser")
+        typer.echo(said)
         return 0
 
     _exit(debug, command)
@@ -337,9 +344,9 @@ def _sentence(error: Exception) -> str:
         if isinstance(cause, ConfigError | StorageError | CommitError | LedgerError | ClusterError):
             return f"fastocr: {cause}"
         cause = getattr(cause, "cause", None) or cause.__cause__
-    told = OURS.search(str(error))
-    if told is not None:  # Ray Data passes on what happened in an actor as text only
-        return f"fastocr: {told[1]}"
+    told = OURS.findall(str(error))
+    if told:  # Ray Data passes on what happened in an actor as text only, causes first
+        return f"fastocr: {told[-1]}"
     last = (str(error).strip().splitlines() or [""])[-1]
     return f"fastocr: the run failed: {type(error).__name__}: {last} (--debug shows the traceback)"
 
