@@ -171,9 +171,11 @@ def _alone(config: RunConfig, pages: "Sequence[PreparedPage]", rhythm: Rhythm) -
 
     with Engine(PacedAdapter(rhythm), config.decode, config.cluster.max_batch, config.engine) as engine:
         began = time.monotonic()
-        errors = [future.result().error for future in [engine.submit(page) for page in pages]]
+        results = [future.result() for future in [engine.submit(page) for page in pages]]
         seconds = time.monotonic() - began
-    assert not any(errors), errors
+    errors = [result.error for result in results if result.error]
+    if errors:
+        raise RuntimeError(f"a page failed: {errors[0]}")
     return seconds
 
 
