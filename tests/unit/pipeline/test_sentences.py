@@ -1,0 +1,34 @@
+"""What a failed run says: the sentence of the error that ended it, whatever Ray wraps around it."""
+
+import traceback
+
+from pipeline.cli import _sentence
+from workers.object_store import StorageError, StorageUnreachable
+
+
+class TaskFailed(Exception):  # noqa: N818 - stands for an error of Ray Data, which knows the cause as text only
+    """Somebody else's error."""
+
+
+def _as_ray_tells_it() -> TaskFailed:
+    try:
+        try:
+            raise StorageError("s3://scans/2.pdf: the storage answered InternalError.")
+        except StorageError as error:
+            raise StorageUnreachable(
+                "The storage of s3://scans is out: run the same command again."
+            ) from error
+    except StorageUnreachable:
+        return TaskFailed(f"ray::Map(RasterizeShards)\n{traceback.format_exc()}")
+
+
+def test_of_errors_that_led_to_each_other_the_last_is_said() -> None:
+    assert _sentence(_as_ray_tells_it()) == (
+        "fastocr: The storage of s3://scans is out: run the same command again."
+    )
+
+
+def test_an_unforeseen_error_is_its_last_line() -> None:
+    assert _sentence(TaskFailed("much\nand the end")) == (
+        "fastocr: the run failed: TaskFailed: and the end (--debug shows the traceback)"
+    )
