@@ -152,11 +152,11 @@ class FixationStudy:
         if readings:
             self.say(f"{len(readings)} readings of pages to do")
         results = read_by_many(self.model, readings, min(self.settings.batch, len(readings) or 1), most)
-        for number, (key, result) in enumerate(zip(order, results, strict=True), start=1):
-            policy, page = missing[key]
-            self._records.add(key, asdict(_page_reading(page, result, policy.name == "dense")))
-            if number % self.settings.batch == 0:
-                self.say(f"{number} of {len(readings)} readings done")
+        for done, (number, result) in enumerate(results, start=1):
+            policy, page = missing[order[number]]
+            self._records.add(order[number], asdict(_page_reading(page, result, policy.name == "dense")))
+            if done % self.settings.batch == 0:
+                self.say(f"{done} of {len(readings)} readings done")
 
     def _reading(self, policy: DecodePolicy, page: EvaluationPage) -> PageReading:
         stored = self._records[_reading_key(policy, page)]

@@ -5,6 +5,7 @@ they take, which means nothing here.
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -68,8 +69,9 @@ class SharedEncodings:
 
 def read_by_many(
     model: ModelAdapter, readings: Sequence[Reading], slots: int, max_output_tokens: int | None = None
-) -> Iterator[PageText]:
-    """One result per reading, in order, as they come. A policy that does not apply to the model is a result with an error.
+) -> Iterator[tuple[int, PageText]]:
+    """The number of a reading and its result, as they come. A policy that does not apply to the model is a result with an
+    error.
 
     Readings that keep about as much should stand beside each other: slots are padded to the longest.
     """
@@ -83,4 +85,10 @@ def read_by_many(
     with Engine(
         cast(ModelAdapter, shared), DecodePolicy.dense(), slots, limits, backend="together", build=build
     ) as engine:
-        yield from engine.read(pages)
+        numbers = {engine.submit(page): number for number, page in enumerate(pages)}
+        try:
+            for future in as_completed(numbers):
+                yield numbers[future], future.result()
+        finally:
+            for future in numbers:
+                future.cancel()

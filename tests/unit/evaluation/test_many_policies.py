@@ -35,7 +35,7 @@ def test_every_policy_reads_as_it_does_alone() -> None:
         DecodePolicy.named("visionzip"),  # has no attention to rank by here
     ]
     readings = [Reading(policy, page) for policy in policies for page in pages]
-    results = list(read_by_many(model, readings, 6))
+    results = [result for _, result in sorted(read_by_many(model, readings, 6), key=lambda one: one[0])]
     assert model.encoded == len(pages)
     for first, policy in enumerate(policies):
         with Engine(RandomAdapter(), policy, 2) as engine:
@@ -51,8 +51,8 @@ def test_every_policy_reads_as_it_does_alone() -> None:
 
 
 def test_fewer_tokens_can_be_asked_for() -> None:
-    (result,) = read_by_many(RandomAdapter(), [Reading(DecodePolicy.fastocr(), page_of(40))], 4, 9)
-    assert (result.output_tokens, result.finish_reason) == (9, "length")
+    ((number, result),) = read_by_many(RandomAdapter(), [Reading(DecodePolicy.fastocr(), page_of(40))], 4, 9)
+    assert (number, result.output_tokens, result.finish_reason) == (0, 9, "length")
 
 
 def test_records_outlive_a_stop(tmp_path: Path) -> None:
