@@ -23,6 +23,7 @@ from fastocr_core.decoding import build_policy
 from fastocr_core.memory import is_out_of_memory, release_cached_memory
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.output import FinishReason, PageText
+from fastocr_core.parts import submit_parts
 from fastocr_core.sequence import Request, Sequence, described, failed_page, finished_page
 from fastocr_core.slot_clock import SlotClock
 from fastocr_core.vision import prepare
@@ -105,6 +106,8 @@ class Engine:
         submitted_at = time.monotonic()
         try:
             prepared = page if isinstance(page, PreparedPage) else prepare(page, self.model.vision)
+            if prepared.parts:
+                return submit_parts(prepared, lambda part: self.submit(part, prompt))
             layout = self.model.layout(prepared, prompt)
         except Exception as failure:  # errors are results
             future.set_result(failed_page(self.policy, described(failure), 0, 0.0))

@@ -1,18 +1,23 @@
-"""How the embedded reader sees a page: one grey view at its letter size, sides padded to cells of 32 x 16 px.
+"""How the embedded reader sees a page: one grey view at its letter size, sides padded to cells of 32 x 16 px, and cut
+into parts where there are columns or more than its grid holds.
 
 Returns uint8 pixels only; the reader normalises. numpy and Pillow, no torch.
 """
 
-import math
+import contextlib
+from dataclasses import replace
 
 import numpy as np
 from PIL import Image
 
+from fastocr_core.vision.mini_parts import INK_BELOW_PAPER, Grid, parts_of
 from fastocr_core.vision.prepared import ModelVision, PreparedPage
 from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, grey_range, measure_letters, reading_scale
 
 CELL_WIDTH, CELL_HEIGHT = 32, 16  # pixels; lower than two lines are apart
 MAX_ROWS, MAX_COLUMNS = 128, 48  # the reader knows 128 bands of 16 px and 192 strips of 8 px
+GRID = Grid(CELL_WIDTH, CELL_HEIGHT, MAX_ROWS, MAX_COLUMNS)
+LARGEST_SHEET = 4  # sides of the grid that a sheet read in parts may have: about A1 in small print
 MINI_VISION = ModelVision("mini", "page", CELL_WIDTH, CELL_HEIGHT, MAX_ROWS * MAX_COLUMNS, 150)
 
 
@@ -42,19 +47,30 @@ def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> 
     grey = image.convert("L")
     letters = measure_letters(np.asarray(grey))
     scale = reading_scale(letters, dpi)
-    across, down = vision.cell_width, vision.cell_height
-    limit = min(MAX_COLUMNS * across / grey.width, MAX_ROWS * down / grey.height)
-    room = vision.max_image_tokens * across * down
-    scale = min(scale, limit, math.sqrt(room / (grey.width * grey.height)))
+    sheet = min(1.0, *(LARGEST_SHEET * limit / (side * scale) for side, limit in _sides(grey)))
+    within = min(1.0, *(limit / (side * scale) for side, limit in _sides(grey)))
+    if within < 1.0:
+        with contextlib.suppress(ValueError):  # a line longer than the grid: the whole page made smaller
+            return _viewed(grey, scale * sheet, bool(letters.components), GRID)
+    return _viewed(grey, scale * within, bool(letters.components), GRID)
+
+
+def _sides(grey: Image.Image) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Width and height, each with the most pixels that the grid holds."""
+    return (grey.width, MAX_COLUMNS * CELL_WIDTH), (grey.height, MAX_ROWS * CELL_HEIGHT)
+
+
+def _viewed(grey: Image.Image, scale: float, has_letters: bool, grid: Grid) -> PreparedPage:
+    """The page at `scale` with its parts. ValueError where it is beyond the grid and cannot be cut."""
     width, height = max(1, round(grey.width * scale)), max(1, round(grey.height * scale))
     resized = grey.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=3.0)
-    resized = full_contrast(resized, bool(letters.components))
-    rows, columns = -(-height // down), -(-width // across)
+    resized = full_contrast(resized, has_letters)
+    rows, columns = -(-height // grid.cell_height), -(-width // grid.cell_width)
     pixels = np.asarray(resized)
     paper = grey_range(pixels)[1]
-    view = np.full((rows * down, columns * across, 1), paper, np.uint8)
+    view = np.full((rows * grid.cell_height, columns * grid.cell_width, 1), paper, np.uint8)
     view[:height, :width, 0] = pixels
-    return PreparedPage(
+    page = PreparedPage(
         views=(view,),
         grid_rows=rows,
         grid_columns=columns,
@@ -63,11 +79,17 @@ def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> 
         tile_columns=1,
         tile_rows=1,
         transform=(grey.width / width, 0.0, 0.0, 0.0, grey.height / height, 0.0),
-        source_width=image.width,
-        source_height=image.height,
+        source_width=grey.width,
+        source_height=grey.height,
         scale=width / grey.width,
-        ink_share=float((pixels < paper - 60).mean()),
+        ink_share=float((pixels < paper - INK_BELOW_PAPER).mean()),
     )
+    parts = parts_of(page, paper, grid) if has_letters else ()
+    if not parts:
+        if rows > grid.most_rows or columns > grid.most_columns:
+            raise ValueError("this page is larger than the reader's grid and holds no lines to cut between")
+        return page
+    return replace(page, parts=parts, image_tokens=sum(part.image_tokens for part in parts))
 
 
 def count_tokens_mini(width: int, height: int, vision: ModelVision) -> int:

@@ -34,7 +34,8 @@ class PreparedPage:
 
     `views` are uint8 [height, width, channels]; `transform` (a, b, c, d, e, f) takes a pixel (x, y) of view
     0 to the given image: (a*x + b*y + c, d*x + e*y + f). `scale` is view pixels per given-image pixel,
-    `ink_share` 0 to 1.
+    `ink_share` 0 to 1. `parts`: where they are given the page is read part by part, in their order, and the image tokens
+    are those of the parts; each has a transform to the given image of its own.
     """
 
     views: tuple[NDArray[np.uint8], ...]
@@ -49,3 +50,4 @@ class PreparedPage:
     source_height: int
     scale: float
     ink_share: float
+    parts: "tuple[PreparedPage, ...]" = ()

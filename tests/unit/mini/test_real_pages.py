@@ -34,7 +34,7 @@ def _characters(layout: PageLayout) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def layout(face: Face) -> PageLayout:
-    return kind_layout(face, 3, "two_columns", 1280, 1600)
+    return kind_layout(face, 3, "mixed", 1280, 1600)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,16 @@ def pages(layout: PageLayout, tmp_path_factory: pytest.TempPathFactory) -> RealP
     pixels = draw(layout, np.random.default_rng(0), PLAIN)
     write_document(folder / "made.npz", [StoredPage(pixels, _characters(layout))])
     return RealPages(folder)
+
+
+def test_pages_in_columns_are_left_out(face: Face, tmp_path: Path, pages: RealPages) -> None:
+    """The view cuts columns apart before the reader sees them."""
+    assert len(pages) == 1
+    columns = kind_layout(face, 3, "two_columns", 1280, 1600)
+    pixels = draw(columns, np.random.default_rng(0), PLAIN)
+    write_document(tmp_path / "made.npz", [StoredPage(pixels, _characters(columns))])
+    with pytest.raises(FileNotFoundError, match="one column"):
+        RealPages(tmp_path)
 
 
 def test_truth_of_characters_is_the_truth_of_their_layout(layout: PageLayout) -> None:

@@ -33,7 +33,6 @@ _SKEW_SHARE, _SKEW_DEGREES = 0.12, 2.0
 _TRIES = 6
 _ENOUGH_CHARACTERS = 60  # windows with fewer are tried again
 _ABOVE, _BELOW = 0.75, 0.25  # a word is inside when this much of it is, font sizes
-_COLUMNS_WEIGHT = 3.0  # of pages in columns; of others 1
 _PAPER = 255
 
 
@@ -46,17 +45,19 @@ class RealPage:
 
 
 class RealPages:
-    """Pages of all documents in a folder that `workers.training_pages` filled. Those in columns, which are few, come more
-    often than others."""
+    """Pages of all documents in a folder that `workers.training_pages` filled. Those in columns are left out: the view cuts
+    columns apart, so that the reader never sees two at once."""
 
     def __init__(self, folder: Path) -> None:
-        """FileNotFoundError where the folder holds no pages."""
-        columns = {path: pages_in_columns(path) for path in sorted(folder.glob("*.npz"))}
-        self._pages = [(path, index) for path, found in columns.items() for index in range(len(found))]
-        weights = [_COLUMNS_WEIGHT if each else 1.0 for found in columns.values() for each in found]
-        self._chances = np.cumsum(weights) / max(sum(weights), 1.0)
+        """FileNotFoundError where the folder holds no pages in one column."""
+        self._pages = [
+            (path, index)
+            for path in sorted(folder.glob("*.npz"))
+            for index, in_columns in enumerate(pages_in_columns(path))
+            if not in_columns
+        ]
         if not self._pages:
-            raise FileNotFoundError(f"no stored pages in {folder}")
+            raise FileNotFoundError(f"no stored pages in one column in {folder}")
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -73,7 +74,7 @@ class RealPages:
         ink: how it looks; effects that need a layout (dark scan edges) are left out, the others are those of `ink.draw`.
         """
         while True:
-            stored = self.stored(int(np.searchsorted(self._chances, generator.random(), side="right")))
+            stored = self.stored(int(generator.integers(len(self._pages))))
             for attempt in range(_TRIES):
                 window = _window(stored, generator, height, width)
                 inside = _inside(stored.characters, window)

@@ -1,0 +1,142 @@
+"""The pieces in which the embedded reader reads a page that it cannot read in one go: columns, and sheets beyond its grid.
+
+Each piece is a page of its own whose cells are cells of the whole page; letters of its neighbours are painted over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastocr_core.vision.components import component_boxes
+from fastocr_core.vision.prepared import PreparedPage
+from fastocr_core.vision.regions import Boxes, Split, Stretch, split_columns
+from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS
+
+INK_BELOW_PAPER = 60  # tones
+_MARGIN_PIXELS = 10
+_LEAST_ROWS, _LEAST_COLUMNS = 8, 8  # cells; smaller pages were never learned from
+_LETTER_HEIGHTS, _LETTER_WIDTH, _LETTER_INK = (4, 34), 120, 6  # pixels at the reading size
+_MARK_PIXELS = 3  # lower marks are specks
+_WHOLE_PAGE = Split((Stretch(-math.inf, -math.inf, math.inf, math.inf),), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Cell size in pixels and the most rows and columns of cells that are read at once."""
+
+    cell_width: int
+    cell_height: int
+    most_rows: int
+    most_columns: int
+
+
+def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, ...]:
+    """Pieces of a page at reading size, in reading order; none where it is best read whole.
+
+    paper: tone of its background. ValueError where a piece is wider than the grid and cannot be cut.
+    """
+    pixels = page.views[0][:, :, 0]
+    marks = component_boxes(pixels < paper - INK_BELOW_PAPER)
+    heights, widths = marks[:, 3] - marks[:, 1], marks[:, 2] - marks[:, 0]
+    low, high = _LETTER_HEIGHTS
+    is_letter = (
+        (heights >= low) & (heights <= high) & (widths <= _LETTER_WIDTH) & (marks[:, 4] >= _LETTER_INK)
+    )
+    boxes = marks[:, :4]
+    split = split_columns(boxes[is_letter], TARGET_X_HEIGHT_PIXELS)
+    fits = page.grid_rows <= grid.most_rows and page.grid_columns <= grid.most_columns
+    if split is None and fits:
+        return ()
+    split = split or _WHOLE_PAGE
+    owners = split.owner(boxes)
+    small = (heights <= high) & (widths <= _LETTER_WIDTH)
+    parts: list[PreparedPage] = []
+    for index in range(len(split.stretches)):
+        own = owners == index
+        if not (own & is_letter).any():
+            continue
+        kept = boxes[own & small & (heights >= _MARK_PIXELS)]
+        foreign = boxes[~own & small]
+        parts.extend(_pieces(page, _frame(kept, page, grid), foreign, boxes[own & is_letter], paper, grid))
+    return tuple(parts) if len(parts) > 1 or not fits else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Cells of the page: rows [top, bottom), columns [left, right)."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+def _frame(boxes: Boxes, page: PreparedPage, grid: Grid) -> _Frame:
+    """The cells that hold the boxes and a margin."""
+    left, top = boxes[:, 0].min() - _MARGIN_PIXELS, boxes[:, 1].min() - _MARGIN_PIXELS
+    right, bottom = boxes[:, 2].max() + _MARGIN_PIXELS, boxes[:, 3].max() + _MARGIN_PIXELS
+    return _Frame(
+        max(0, int(left) // grid.cell_width),
+        max(0, int(top) // grid.cell_height),
+        min(page.grid_columns, -(-int(right) // grid.cell_width)),
+        min(page.grid_rows, -(-int(bottom) // grid.cell_height)),
+    )
+
+
+def _pieces(
+    page: PreparedPage, frame: _Frame, foreign: Boxes, letters: Boxes, paper: int, grid: Grid
+) -> Iterator[PreparedPage]:
+    """The frame as one piece, or as several where it is too high."""
+    if frame.right - frame.left > grid.most_columns:
+        raise ValueError("a line of this page is longer than the reader's grid")
+    top = frame.top
+    while frame.bottom - top > grid.most_rows:
+        cut = _row_between_lines(letters, top + grid.most_rows // 2, top + grid.most_rows, grid.cell_height)
+        below = letters[(letters[:, 1] + letters[:, 3]) / 2 >= cut * grid.cell_height]
+        above = letters[(letters[:, 1] + letters[:, 3]) / 2 < cut * grid.cell_height]
+        yield _piece(page, replace(frame, top=top, bottom=cut), np.concatenate([foreign, below]), paper, grid)
+        foreign, letters, top = np.concatenate([foreign, above]), below, cut
+    yield _piece(page, replace(frame, top=top), foreign, paper, grid)
+
+
+def _row_between_lines(letters: Boxes, first: int, last: int, cell_height: int) -> int:
+    """The row of cells in first..last, the lowest of the best, whose upper edge meets the fewest letters."""
+    edges = np.arange(first, last + 1) * cell_height
+    met = ((letters[:, 1] < edges[:, None]) & (letters[:, 3] > edges[:, None])).sum(1)
+    return int(first + len(met) - 1 - met[::-1].argmin())
+
+
+def _piece(page: PreparedPage, frame: _Frame, foreign: Boxes, paper: int, grid: Grid) -> PreparedPage:
+    rows = max(frame.bottom - frame.top, _LEAST_ROWS)
+    columns = max(frame.right - frame.left, _LEAST_COLUMNS)
+    across, down = frame.left * grid.cell_width, frame.top * grid.cell_height
+    view = np.full((rows * grid.cell_height, columns * grid.cell_width, 1), paper, np.uint8)
+    source = page.views[0][down : frame.bottom * grid.cell_height, across : frame.right * grid.cell_width]
+    height, width = source.shape[:2]
+    view[:height, :width] = source
+    shifted = foreign - np.array([across, down, across, down])
+    for left, top, right, bottom in shifted[_meets(shifted, width, height)]:
+        view[max(top - 1, 0) : bottom + 1, max(left - 1, 0) : right + 1] = paper
+    a, b, c, d, e, f = page.transform
+    return replace(
+        page,
+        views=(view,),
+        grid_rows=rows,
+        grid_columns=columns,
+        image_tokens=rows * columns,
+        transform=(a, b, c + a * across + b * down, d, e, f + d * across + e * down),
+        ink_share=float((view < paper - INK_BELOW_PAPER).mean()),
+        parts=(),
+    )
+
+
+def _meets(boxes: Boxes, width: int, height: int) -> NDArray[np.bool_]:
+    met: NDArray[np.bool_] = (
+        (boxes[:, 0] < width) & (boxes[:, 1] < height) & (boxes[:, 2] > 0) & (boxes[:, 3] > 0)
+    )
+    return met

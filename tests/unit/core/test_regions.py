@@ -1,0 +1,139 @@
+"""Columns are found by their letters alone: in made pages of boxes, at any skew, and never in tables or one column."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastocr_core.vision.regions import Boxes, Stretch, skew_of, split_columns
+
+X_HEIGHT = 10.0
+
+
+def column(left: int, right: int, top: int, lines: int, seed: int, pitch: int = 22) -> Boxes:
+    """Letters of lines of words, ragged at the right."""
+    generator = np.random.default_rng(seed)
+    boxes: list[tuple[int, int, int, int]] = []
+    for line in range(lines):
+        foot, x, end = top + line * pitch + 14, left, right - int(generator.integers(0, 30))
+        while x < end - 40:
+            for _ in range(int(generator.integers(2, 8))):
+                rise = int(generator.choice([10, 10, 10, 14]))
+                boxes.append((x, foot - rise, x + 6, foot))
+                x += 8
+            x += 5
+    return np.array(boxes)
+
+
+def turned(boxes: Boxes, degrees: float) -> Boxes:
+    """The boxes on a page turned clockwise around its corner."""
+    angle = math.radians(degrees)
+    x, y = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
+    across = (x * math.cos(angle) - y * math.sin(angle) - x).round().astype(int)
+    down = (x * math.sin(angle) + y * math.cos(angle) - y).round().astype(int)
+    return boxes + np.stack([across, down, across, down], axis=1)
+
+
+def two_columns(seed: int = 0, gutter: int = 24, lines: int = 20) -> Boxes:
+    return np.concatenate(
+        [column(100, 400, 100, lines, seed), column(400 + gutter, 700 + gutter, 100, lines, seed + 1)]
+    )
+
+
+def test_two_columns_below_a_title() -> None:
+    title = column(100, 720, 40, 1, 9)
+    split = split_columns(np.concatenate([title, two_columns()]), X_HEIGHT)
+    assert split is not None
+    assert len(split.stretches) == 3
+    head, first, second = split.stretches
+    assert (head.left, head.right) == (-math.inf, math.inf)
+    assert head.bottom <= 104
+    assert 390 <= first.right == second.left <= 430
+
+
+def test_three_columns_read_from_left_to_right_and_the_last_may_end_early() -> None:
+    page = np.concatenate(
+        [column(50, 300, 80, 25, 1), column(330, 580, 91, 25, 2), column(610, 860, 80, 6, 3)]
+    )
+    split = split_columns(page, X_HEIGHT)
+    assert split is not None
+    assert [round(part.left) for part in split.stretches[1:]] == [
+        round(part.right) for part in split.stretches[:-1]
+    ]
+    assert len(split.stretches) == 3
+
+
+def test_columns_of_two_articles_one_below_the_other() -> None:
+    upper, between = two_columns(3, lines=12), column(100, 720, 400, 2, 7)
+    lower = two_columns(5, lines=12) + np.array([0, 380, 0, 380])
+    split = split_columns(np.concatenate([upper, between, lower]), X_HEIGHT)
+    assert split is not None
+    assert len(split.stretches) == 5
+
+
+@pytest.mark.parametrize("degrees", [-1.5, -0.7, 0.4, 1.2, 1.8])
+def test_a_skewed_page_falls_into_the_same_columns(degrees: float) -> None:
+    page = turned(two_columns(gutter=26, lines=30), degrees)
+    assert abs(skew_of(page, X_HEIGHT) - degrees) <= 0.3
+    split = split_columns(page, X_HEIGHT)
+    assert split is not None
+    owners = split.owner(page)
+    first = len(column(100, 400, 100, 30, 0))
+    assert (owners[:first] == 0).mean() > 0.99
+    assert (owners[first:] == 1).mean() > 0.99
+
+
+def test_one_column_is_no_columns() -> None:
+    for seed in range(12):
+        assert split_columns(column(60, 760, 60, 40, seed), X_HEIGHT) is None
+
+
+def test_tables_lists_of_codes_and_labels_beside_a_text_stay_whole() -> None:
+    figures = np.concatenate([column(left, left + 90, 100, 20, left) for left in (100, 300, 500)])
+    codes = np.concatenate([column(100, 170, 100, 20, 1), column(260, 700, 100, 20, 2)])
+    labels = np.concatenate(
+        [column(100, 260, 100 + 200 * section, 3, section) for section in range(4)]
+        + [column(300, 760, 100 + 200 * section, 8, 10 + section) for section in range(4)]
+    )
+    for page in (figures, codes, labels):
+        assert split_columns(page, X_HEIGHT) is None
+
+
+def test_a_running_head_and_foot_are_no_column() -> None:
+    entries = column(60, 560, 120, 40, 4)
+    page = np.concatenate([column(600, 720, 40, 1, 5), entries, column(600, 740, 1060, 2, 6)])
+    assert split_columns(page, X_HEIGHT) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900), st.integers(1, 30), st.integers(1, 30)), max_size=150),
+    st.integers(0, 3),
+)  # fmt: skip
+def test_every_letter_belongs_to_one_stretch(noise: list[tuple[int, int, int, int]], columns: int) -> None:
+    """Whatever stands on the page besides: nothing is lost and nothing is read twice."""
+    made = [column(100 + 320 * index, 380 + 320 * index, 100, 15, index) for index in range(columns)]
+    specks = np.array([(x, y, x + w, y + h) for x, y, w, h in noise], np.int64).reshape(-1, 4)
+    page = np.concatenate([*made, specks])
+    split = split_columns(page, X_HEIGHT)
+    if split is not None:
+        owners = split.owner(page)
+        assert (owners >= 0).all()
+        assert _disjoint(split.stretches)
+
+
+def _disjoint(stretches: tuple[Stretch, ...]) -> bool:
+    return not any(
+        one.left < other.right
+        and other.left < one.right
+        and one.top < other.bottom
+        and other.top < one.bottom
+        for index, one in enumerate(stretches)
+        for other in stretches[index + 1 :]
+    )
+
+
+def test_an_empty_page() -> None:
+    assert split_columns(np.zeros((0, 4), np.int64), X_HEIGHT) is None

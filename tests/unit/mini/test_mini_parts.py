@@ -1,0 +1,101 @@
+"""A page in parts: columns of the held-out pages in order, sheets beyond the grid, no letter lost or seen twice."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fastocr_core.models.mini.heldout.pages import HeldOutPage, held_out_pages
+from fastocr_core.vision.components import component_boxes
+from fastocr_core.vision.mini_view import (
+    CELL_HEIGHT,
+    CELL_WIDTH,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    MINI_VISION,
+    prepare_mini,
+)
+from fastocr_core.vision.prepared import PreparedPage
+
+
+def _offset(page: PreparedPage, part: PreparedPage) -> tuple[float, float]:
+    """Where the part begins on the view of the page, pixels."""
+    a, _, c, _, e, f = page.transform
+    assert (part.transform[0], part.transform[4]) == (a, e)
+    return (part.transform[2] - c) / a, (part.transform[5] - f) / e
+
+
+def _ink_of_parts(page: PreparedPage) -> np.ndarray:
+    """How often each dark pixel of the page is seen in its parts, int [H, W]."""
+    height, width = page.views[0].shape[:2]
+    seen = np.zeros((height, width), int)
+    for part in page.parts:
+        x, y = map(round, _offset(page, part))
+        view = part.views[0][: height - y, : width - x, 0]
+        seen[y : y + view.shape[0], x : x + view.shape[1]] += view < 120
+    return seen
+
+
+def _letters(page: PreparedPage) -> np.ndarray:
+    """Dark pixels of letters, without rules and pictures, bool [H, W]."""
+    dark = page.views[0][:, :, 0] < 120
+    letters = np.zeros_like(dark)
+    for left, top, right, bottom, _ in component_boxes(dark):
+        if bottom - top in range(4, 35) and right - left in range(2, 60):
+            letters[top:bottom, left:right] = dark[top:bottom, left:right]
+    return letters
+
+
+@pytest.mark.parametrize("page", list(held_out_pages("columns")), ids=lambda page: page.file)
+def test_columns_of_held_out_pages_are_told_apart(page: HeldOutPage) -> None:
+    prepared = prepare_mini(page.image(), MINI_VISION, None)
+    assert len(prepared.parts) >= 2
+    assert prepared.image_tokens == sum(part.image_tokens for part in prepared.parts)
+    for part in prepared.parts:
+        x, y = _offset(prepared, part)
+        assert x / CELL_WIDTH == pytest.approx(round(x / CELL_WIDTH), abs=1e-6)
+        assert y / CELL_HEIGHT == pytest.approx(round(y / CELL_HEIGHT), abs=1e-6)
+        assert part.views[0].shape == (part.grid_rows * CELL_HEIGHT, part.grid_columns * CELL_WIDTH, 1)
+    assert (_ink_of_parts(prepared)[_letters(prepared)] == 1).mean() > 0.998
+
+
+@pytest.mark.parametrize("part", ["clean", "degraded", "layouts"])
+def test_other_held_out_pages_are_read_whole(part: str) -> None:
+    split = [
+        page.file for page in held_out_pages(part) if prepare_mini(page.image(), MINI_VISION, None).parts
+    ]
+    assert split == []
+
+
+def _stacked(times: int) -> Image.Image:
+    page = next(iter(held_out_pages("clean"))).image().convert("L")
+    sheet = Image.new("L", (page.width, page.height * times), 245)
+    for index in range(times):
+        sheet.paste(page, (0, index * page.height))
+    return sheet
+
+
+def test_a_sheet_higher_than_the_grid_is_cut_between_lines() -> None:
+    sheet = _stacked(4)
+    prepared = prepare_mini(sheet, MINI_VISION, None)
+    assert prepared.scale > 0.8  # not made smaller to fit: a quarter of it would
+    assert prepared.grid_rows > MAX_ROWS
+    assert len(prepared.parts) >= 2
+    assert all(part.grid_rows <= MAX_ROWS for part in prepared.parts)
+    assert (_ink_of_parts(prepared)[_letters(prepared)] == 1).mean() > 0.998
+
+
+def test_a_sheet_whose_lines_are_too_long_is_made_smaller() -> None:
+    page = next(iter(held_out_pages("clean"))).image().convert("L")
+    sheet = Image.new("L", (page.width * 3, page.height), 245)
+    for index in range(3):
+        sheet.paste(page.crop((0, 0, page.width - 1, page.height)), (index * (page.width - 90), 0))
+    prepared = prepare_mini(sheet, MINI_VISION, None)
+    assert all(part.grid_columns <= MAX_COLUMNS for part in prepared.parts or (prepared,))
+
+
+@pytest.mark.parametrize("size", [(3, 9000), (9000, 3), (5000, 5000)])
+def test_sheets_without_letters_fit_the_grid(size: tuple[int, int]) -> None:
+    prepared = prepare_mini(Image.new("L", size, 230), MINI_VISION, None)
+    assert prepared.parts == ()
+    assert prepared.grid_rows <= MAX_ROWS
+    assert prepared.grid_columns <= MAX_COLUMNS
