@@ -59,10 +59,24 @@ class Watched:
     samples: list[tuple[int, dict[str, int]]] = field(default_factory=list)
 
     def at(self, page: int) -> dict[str, int]:
-        """The most that each process held from the mark before `page` up to it."""
+        """The most that each process held from the mark before `page` up to it.
+
+        Pages are drawn ahead of those that are read: for who draws, the place in the order of the looks stands for
+        the page.
+        """
         earlier = max((mark for mark in self.marks if mark < page), default=0)
-        inside = [held for done, held in self.samples if earlier < done <= page]
-        return {role: max((held.get(role, 0) for held in inside), default=0) for role in self.roles}
+        found = {}
+        for role in self.roles:
+            if role in DRAWING:
+                held = self._held(role)
+                inside = held[len(held) * earlier // self.pages : len(held) * page // self.pages]
+            else:
+                inside = [held.get(role, 0) for done, held in self.samples if earlier < done <= page]
+            found[role] = max(inside, default=0)
+        return found
+
+    def _held(self, role: str) -> list[int]:
+        return [held[role] for _, held in self.samples if role in held]
 
     @property
     def marks(self) -> list[int]:
@@ -90,8 +104,7 @@ class Watched:
         return self.at(marks[-1])[role] - max(middle)
 
     def _growth_by_time(self, role: str) -> int:
-        """Pages are drawn ahead of those that are read, so that only the order of the looks says how far it was."""
-        held = [held[role] for _, held in self.samples if role in held]
+        held = self._held(role)
         quarter = len(held) // 4
         return max(held[3 * quarter :]) - max(held[quarter : 2 * quarter], default=0)
 
