@@ -1,5 +1,5 @@
-"""One page of a document, read while its fixation is recorded, as a self-contained HTML page. No Ray, no object
-store.
+"""One page of a document, read while its fixation is recorded: as a self-contained HTML page, a still or an animation. No
+Ray, no object store.
 """
 
 from collections.abc import Sequence
@@ -7,13 +7,17 @@ from pathlib import Path
 
 from fastocr_core import DecodePolicy, load
 from fastocr_core.view.page import fixation_page
-from fastocr_core.view.trace import record
+from fastocr_core.view.picture import PictureSize, animation, still
+from fastocr_core.view.trace import FixationTrace, record
 from fastocr_core.vision import PreparedPage
 from fastocr_core.vision.prepared import ModelVision
 from workers.outcomes import Reason
 from workers.prepare import prepare_page
 from workers.rasterize import DocumentFailure, PageFailure, Rasterizer
 from workers.sniff import sniff
+
+KINDS = (".html", ".png", ".gif")
+MOST_FRAMES = 120
 
 
 def view_page(
@@ -22,17 +26,38 @@ def view_page(
     model_name: str,
     policies: Sequence[DecodePolicy],
     prompt: str | None = None,
-) -> str:
-    """Read page `page_index` (from 0) of a file once per policy; HTML with the readings side by side.
+    kind: str = ".html",
+    steps: tuple[int, int] | None = None,
+    part: tuple[float, float] = (0.0, 1.0),
+) -> bytes:
+    """Read page `page_index` (from 0) of a file once per policy; the readings side by side in one file.
 
-    ValueError, in one sentence, for a file that cannot be drawn, a page it does not have, or a model that cannot
-    be loaded; OSError where there is no file.
+    `kind` is .html, .png (the last of `steps`) or .gif (`steps`, from 1, both included; at most `MOST_FRAMES` of them, evenly
+    spread). Pictures show the `part` of the page between two shares of its height. ValueError, in one sentence, for a file
+    that cannot be drawn, a page or step it does not have, or a model that cannot be loaded; OSError where there is no file.
     """
+    if kind not in KINDS:
+        raise ValueError(f"a file ending in {kind or 'nothing'} cannot be written; known: {', '.join(KINDS)}")
     data = document.read_bytes()
     model = load(model_name)
     page = _prepared(data, document.name, page_index, model.vision)
     traces = [record(model, page, policy, prompt) for policy in policies]
-    return fixation_page(f"{document.name}, page {page_index + 1}", traces)
+    if kind == ".html":
+        return fixation_page(f"{document.name}, page {page_index + 1}", traces).encode()
+    first, last = _steps(traces, steps)
+    if kind == ".png":
+        return still(traces, last - 1, PictureSize(1200, 330, *part))
+    every = max(1, -(-(last - first + 1) // MOST_FRAMES))
+    return animation(traces, range(first - 1, last, every), PictureSize(900, 330, *part))
+
+
+def _steps(traces: Sequence[FixationTrace], steps: tuple[int, int] | None) -> tuple[int, int]:
+    """First and last step to draw, from 1; by default all of them. ValueError where there are none such."""
+    most = max(len(trace.gazes) for trace in traces)
+    first, last = steps or (1, most)
+    if not 1 <= first <= last <= most:
+        raise ValueError(f"the page was read in {most} steps, so {first}-{last} cannot be drawn")
+    return first, last
 
 
 def _prepared(data: bytes, name: str, page_index: int, vision: ModelVision) -> PreparedPage:

@@ -13,6 +13,7 @@ from typing import Any
 from PIL import Image
 
 from fastocr_core.output import PageText
+from fastocr_core.view.placed_words import placed_words
 from fastocr_core.view.trace import FixationTrace, Gaze
 from fastocr_core.vision.prepared import PreparedPage
 
@@ -25,8 +26,8 @@ def fixation_page(title: str, traces: Sequence[FixationTrace]) -> str:
     grid = traces[0].grid
     if any(trace.grid != grid for trace in traces):
         raise ValueError("the traces are of different pages")
-    names = [_name(trace.page_text) for trace in traces]
-    picture = _picture(first)
+    names = [reading_name(trace.page_text) for trace in traces]
+    picture = page_picture(first)
     data = {
         "title": title,
         "image": _address(picture),
@@ -43,8 +44,8 @@ def fixation_page(title: str, traces: Sequence[FixationTrace]) -> str:
     return template.replace("__DATA__", text)
 
 
-def _picture(page: PreparedPage) -> Image.Image:
-    """What the cells of the grid cover: the one view, or the tiles put together."""
+def page_picture(page: PreparedPage) -> Image.Image:
+    """The page as the reader sees it: what the cells of the grid cover: the one view, or the tiles put together."""
     views = [Image.fromarray(view[:, :, 0] if view.shape[2] == 1 else view) for view in page.views]
     if page.tile_columns * page.tile_rows == 1:
         return views[-1]
@@ -62,7 +63,8 @@ def _address(image: Image.Image) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def _name(page_text: PageText) -> str:
+def reading_name(page_text: PageText) -> str:
+    """Policy and kept share, as a heading."""
     if page_text.policy == "dense":
         return "dense"
     return f"{page_text.policy} {page_text.kept_share:.0%}"
@@ -88,12 +90,5 @@ def _step(gaze: Gaze | None) -> dict[str, Any]:
 
 
 def _boxes(trace: FixationTrace) -> list[list[float]]:
-    """Boxes of the blocks in pixels of the view; those of the words where the adapter gives them."""
-    a, _, c, _, e, f = trace.page.transform
-    boxes = []
-    for block in trace.page_text.blocks:
-        for box in block.word_boxes or ((block.box,) if block.box else ()):
-            x0, y0, x1, y1 = box
-            corners = ((x0 - c) / a, (y0 - f) / e, (x1 - c) / a, (y1 - f) / e)
-            boxes.append([round(value, 1) for value in corners])
-    return boxes
+    """Boxes of the words in pixels of the view, each with how many characters of the text stand once it is written."""
+    return [[*word.box, word.end] for word in placed_words(trace)]

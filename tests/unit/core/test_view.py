@@ -117,6 +117,11 @@ def test_in_a_browser_the_slider_moves_text_and_gaze(traces: list[FixationTrace]
         panels = re.findall(r'<pre class="text">(.*?)<span class="now">(.*?)</span></pre>', body, re.DOTALL)
         assert len(panels) == 2
         assert f"step {step + 1} of " in body
+        cells = traces[0].page.image_tokens
+        said = re.findall(r"This step reads (\d+) of (\d+) image tokens", body)
+        gazes = [trace.gazes[step] for trace in traces]
+        seen_now = [None if gaze is None else gaze.seen for gaze in gazes]
+        assert said == [(str(cells if now is None else len(now)), str(cells)) for now in seen_now]
         seen.append([len(html.unescape(before + now)) for before, now in panels])
     assert seen[1] == [trace.written[12] for trace in traces]
     assert seen[0] == [trace.written[0] for trace in traces]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from pipeline.cli import EXIT_USAGE, application
@@ -24,9 +25,35 @@ def test_a_page_becomes_one_file(page: Path, tmp_path: Path) -> None:
     assert '"name":"fastocr 5%"' in html
 
 
+def test_a_page_becomes_a_still_and_an_animation(page: Path, tmp_path: Path) -> None:
+    for name, steps, frames in (("one.png", "9", 1), ("many.gif", "1-12", 12)):
+        output = tmp_path / name
+        command = [
+            "view",
+            str(page),
+            "-o",
+            str(output),
+            "--model",
+            "tiny",
+            "--steps",
+            steps,
+            "--part",
+            "0-50",
+        ]
+        result = CliRunner().invoke(application, command)
+        assert result.exit_code == 0, result.output
+        with Image.open(output) as picture:
+            assert picture.format == name.split(".")[1].upper()
+            assert getattr(picture, "n_frames", 1) == frames
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
+        (["-o", "fixation.pdf"], "a file ending in .pdf cannot be written"),
+        (["-o", "x.gif", "--steps", "1-100000"], "so 1-100000 cannot be drawn"),
+        (["-o", "x.gif", "--steps", "many"], "'many' is neither a number"),
+        (["-o", "x.png", "--part", "60-50"], "'60-50' is no part of a page"),
         (["--page", "7"], "has 1 pages, there is no page 7"),
         (["--decode", "nope"], "unknown decode policy"),
         (["--model", "nosuchmodel"], "nosuchmodel"),

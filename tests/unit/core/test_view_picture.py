@@ -1,0 +1,100 @@
+"""Pictures of recorded steps: what is coloured is what was looked at, and what is refused."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fastocr_core.decoding.base import ImageGrid
+from fastocr_core.output import Block, PageText
+from fastocr_core.view.picture import HEADER, PictureSize, animation, still
+from fastocr_core.view.placed_words import placed_words
+from fastocr_core.view.trace import FixationTrace, Gaze
+from fastocr_core.vision.prepared import PreparedPage
+
+ROWS, COLUMNS = 4, 3
+SIZE = PictureSize(width=500, text_width=200)
+SCALE = (500 - 200 - 3 * 16) / 96
+
+
+def made_trace(policy: str = "fastocr", columns: int = COLUMNS) -> FixationTrace:
+    """A white page of cells of 32 x 32 px that was read in three steps: 'ab', then ' cd'."""
+    view = np.full((ROWS * 32, columns * 32, 1), 255, np.uint8)
+    cells = ROWS * columns
+    page = PreparedPage(
+        (view,), ROWS, columns, cells, "page", 1, 1, (2.0, 0.0, 0.0, 0.0, 2.0, 0.0), columns * 64, ROWS * 64, 0.5, 0.0
+    )  # fmt: skip
+    block = Block(
+        "line", (4.0, 4.0, 120.0, 40.0), "ab cd", ((4.0, 4.0, 60.0, 40.0), (70.0, 4.0, 120.0, 40.0))
+    )
+    text = PageText(
+        "ab cd", "text", (block,), (5, 6, 7), (0.0, 0.0, 0.0), "stop", None, 0.0, 0.0,
+        cells, 3, 0.2, policy, 0.1, 0.0, 0.0, 0.0,
+    )  # fmt: skip
+    gazes = (None, Gaze(((4, 0.9), (5, 0.1)), None), Gaze(((7, 0.8),), (7, 8)))
+    return FixationTrace(page, ImageGrid(ROWS, columns), 1, text, gazes, (0, 2, 5))
+
+
+def cell_colour(picture: Image.Image, cell: int) -> tuple[int, int, int]:
+    """Colour in the middle of a cell of the first panel."""
+    row, column = divmod(cell, COLUMNS)
+    x, y = 16 + (column + 0.5) * 32 * SCALE, HEADER + (row + 0.7) * 32 * SCALE
+    red, green, blue = np.asarray(picture.convert("RGB"))[int(y), int(x)].tolist()
+    return red, green, blue
+
+
+def test_a_still_colours_what_the_step_looked_at() -> None:
+    picture = Image.open(io.BytesIO(still([made_trace()], 2, SIZE)))
+    attended, read, left_out = (cell_colour(picture, cell) for cell in (7, 8, 10))
+    assert attended[0] > attended[2] + 60  # orange
+    assert read[2] > read[0] + 20  # blue
+    assert min(left_out) > 245
+    warming = Image.open(io.BytesIO(still([made_trace()], 1, SIZE)))
+    assert all(cell_colour(warming, cell)[2] > cell_colour(warming, cell)[0] + 20 for cell in (0, 8, 10))
+
+
+def test_boxes_grow_with_the_text() -> None:
+    green = []
+    for step in range(3):
+        picture = np.asarray(Image.open(io.BytesIO(still([made_trace()], step, SIZE))).convert("RGB")).astype(
+            int
+        )
+        panel = picture[HEADER : HEADER + 60, 16:280]
+        green.append(
+            int(((panel[:, :, 1] > panel[:, :, 0] + 60) & (panel[:, :, 1] > panel[:, :, 2] + 30)).sum())
+        )
+    assert green[0] == 0 < green[1] < green[2]
+
+
+def test_words_are_placed_on_the_view_and_in_the_text() -> None:
+    first, second = placed_words(made_trace())
+    assert (first.start, first.end, second.start, second.end) == (0, 2, 3, 5)
+    assert first.box == (2.0, 2.0, 30.0, 20.0)
+
+
+def test_an_animation_has_its_steps_and_stays_at_the_end() -> None:
+    traces = [made_trace("dense"), made_trace()]
+    picture = Image.open(io.BytesIO(animation(traces, range(9), SIZE, frame_milliseconds=100)))
+    assert picture.format == "GIF"
+    assert picture.n_frames == 3  # type: ignore[attr-defined]
+    assert picture.info["loop"] == 0
+    picture.seek(2)
+    assert picture.info["duration"] == 2000
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    with pytest.raises(ValueError, match="no step 3"):
+        still([made_trace()], 3, SIZE)
+    with pytest.raises(ValueError, match="no step"):
+        still([], 0, SIZE)
+    with pytest.raises(ValueError, match="no step"):
+        animation([made_trace()], [7], SIZE)
+    with pytest.raises(ValueError, match="different pages"):
+        still([made_trace(), made_trace(columns=2)], 1, SIZE)
+
+
+def test_a_part_of_the_page_is_shown_alone() -> None:
+    whole = Image.open(io.BytesIO(still([made_trace()], 2, SIZE)))
+    upper = Image.open(io.BytesIO(still([made_trace()], 2, PictureSize(500, 200, 0.0, 0.5))))
+    assert whole.height - upper.height == pytest.approx(ROWS * 16 * SCALE, abs=1)
