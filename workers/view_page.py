@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fastocr_core import DecodePolicy, load
+from fastocr_core.view.gaze import FixationTrace
 from fastocr_core.view.page import fixation_page
 from fastocr_core.view.picture import PictureSize, animation, still
-from fastocr_core.view.trace import FixationTrace, record
+from fastocr_core.view.trace import record
 from fastocr_core.vision import PreparedPage
 from fastocr_core.vision.prepared import ModelVision
 from workers.outcomes import Reason

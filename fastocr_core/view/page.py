@@ -13,8 +13,8 @@ from typing import Any
 from PIL import Image
 
 from fastocr_core.output import PageText
+from fastocr_core.view.gaze import FixationTrace, Gaze
 from fastocr_core.view.placed_words import placed_words
-from fastocr_core.view.trace import FixationTrace, Gaze
 from fastocr_core.vision.prepared import PreparedPage
 
 

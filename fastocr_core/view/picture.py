@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
+from fastocr_core.view.gaze import FixationTrace, Gaze
 from fastocr_core.view.page import page_picture, reading_name
 from fastocr_core.view.placed_words import PlacedWord, placed_words
-from fastocr_core.view.trace import FixationTrace, Gaze
 
 INK, SOFT, LINE, GROUND = "#1c2430", "#657083", "#d8dde6", "#f5f6f8"
 GAZE, SEEN, BOX = (214, 76, 24), (36, 110, 185), (20, 120, 60)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fastocr_core.output import Block
-from fastocr_core.view.trace import FixationTrace
+from fastocr_core.view.gaze import FixationTrace
 
 Box = tuple[float, float, float, float]
 

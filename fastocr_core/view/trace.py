@@ -5,7 +5,6 @@ tokens the sparse layers were allowed to see.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -17,6 +16,8 @@ from fastocr_core.engine import Engine
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.output import PageText
 from fastocr_core.parts import join_parts
+from fastocr_core.view.gaze import FixationTrace, Gaze
+from fastocr_core.view.part_traces import joined_traces
 from fastocr_core.view.recording import RecordingPolicy
 from fastocr_core.vision import prepare
 from fastocr_core.vision.prepared import PreparedPage
@@ -27,32 +28,6 @@ if TYPE_CHECKING:
 STRONGEST = 24  # image tokens whose attention is kept per step
 
 
-@dataclass(frozen=True, slots=True)
-class Gaze:
-    """One decode step, in cells of the grid (row * columns + column).
-
-    `strongest` are cells by falling attention, each with its share (0 to 1) of the image attention of the
-    recorded layer; `seen` those the sparse layers could look at, None for all.
-    """
-
-    strongest: tuple[tuple[int, float], ...]
-    seen: tuple[int, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class FixationTrace:
-    """A page and its reading. `gazes[i]` is the step that wrote `page_text.tokens[i]`; None for the first token, which comes
-    from the prompt. `written[i]` is how many characters of the text stood after that token. `layer` was recorded.
-    """
-
-    page: PreparedPage
-    grid: ImageGrid
-    layer: int
-    page_text: PageText
-    gazes: tuple[Gaze | None, ...]
-    written: tuple[int, ...]
-
-
 def record(
     model: ModelAdapter,
     page: "Image | PreparedPage",
@@ -60,13 +35,17 @@ def record(
     prompt: str | None = None,
     limits: EngineLimits | None = None,
 ) -> FixationTrace:
-    """Read one page and keep every step's gaze.
+    """Read one page and keep every step's gaze; a page that is read in parts part by part, as the engine does.
 
     ValueError for a page that cannot be read, or whose image tokens have no grid.
     """
     prepared = page if isinstance(page, PreparedPage) else prepare(page, model.vision)
     if prepared.parts:
         return _joined(prepared, [record(model, part, policy, prompt, limits) for part in prepared.parts])
+    if prepared.parts:
+        return joined_traces(
+            prepared, [record(model, part, policy, prompt, limits) for part in prepared.parts]
+        )
     grid = model.image_grid(prepared)
     if not grid.fits(prepared.image_tokens):
         raise ValueError(f"the image tokens of {model.name} have no grid, so their fixation cannot be drawn")

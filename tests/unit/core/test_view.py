@@ -14,8 +14,9 @@ from PIL import Image
 from fastocr_core import DecodePolicy, Engine, load
 from fastocr_core.bench.decode import noise_page
 from fastocr_core.models.base import ModelAdapter
+from fastocr_core.view.gaze import FixationTrace
 from fastocr_core.view.page import fixation_page
-from fastocr_core.view.trace import FixationTrace, record
+from fastocr_core.view.trace import record
 
 POLICY = DecodePolicy.fastocr(0.1, floor=4, warmup_steps=4, focal_layers=(1,))
 

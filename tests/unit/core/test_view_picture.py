@@ -1,6 +1,7 @@
 """Pictures of recorded steps: what is coloured is what was looked at, and what is refused."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from PIL import Image
 
 from fastocr_core.decoding.base import ImageGrid
 from fastocr_core.output import Block, PageText
+from fastocr_core.view.gaze import FixationTrace, Gaze
+from fastocr_core.view.part_traces import joined_traces
 from fastocr_core.view.picture import HEADER, PictureSize, animation, still
 from fastocr_core.view.placed_words import placed_words
-from fastocr_core.view.trace import FixationTrace, Gaze
 from fastocr_core.vision.prepared import PreparedPage
 
 ROWS, COLUMNS = 4, 3
@@ -98,3 +100,24 @@ def test_a_part_of_the_page_is_shown_alone() -> None:
     whole = Image.open(io.BytesIO(still([made_trace()], 2, SIZE)))
     upper = Image.open(io.BytesIO(still([made_trace()], 2, PictureSize(500, 200, 0.0, 0.5))))
     assert whole.height - upper.height == pytest.approx(ROWS * 16 * SCALE, abs=1)
+
+
+def test_parts_of_a_page_become_one_trace() -> None:
+    """Two columns of cells, each read as a page of its own."""
+    whole = made_trace(columns=4).page
+    halves = []
+    for across in (0, 2):
+        half = made_trace(columns=2)
+        view = whole.views[0][:, across * 32 : across * 32 + 64]
+        transform = (2.0, 0.0, across * 64.0, 0.0, 2.0, 0.0)
+        halves.append(replace(half, page=replace(half.page, views=(view,), transform=transform)))
+    joined = joined_traces(whole, halves)
+    assert joined.page_text.text == "ab cd\nab cd"
+    assert joined.written == (0, 2, 5, 6, 8, 11)
+    first, second = joined.gazes[1], joined.gazes[4]
+    assert first is not None
+    assert second is not None
+    assert first.seen == (0, 1, 4, 5, 8, 9, 12, 13)  # all of the left half
+    assert second.seen == (2, 3, 6, 7, 10, 11, 14, 15)
+    assert second.strongest == ((10, 0.9), (11, 0.1))
+    assert Image.open(io.BytesIO(still([joined], 4, SIZE))).width == SIZE.width
