@@ -25,7 +25,15 @@ from fastocr_core.evaluation.contenders import (
     fastocr_rows,
     nominal,
 )
-from fastocr_core.evaluation.fixation_rows import FixationRow, PageReading, empty_row, row_facts, row_of
+from fastocr_core.evaluation.fixation_rows import (
+    FixationRow,
+    PageReading,
+    empty_row,
+    layer_shares,
+    page_reading,
+    row_facts,
+    row_of,
+)
 from fastocr_core.evaluation.focal_search import focal_choices
 from fastocr_core.evaluation.many_policies import Reading, read_by_many
 from fastocr_core.evaluation.pages import EvaluationPage, printed
@@ -41,8 +49,6 @@ from fastocr_core.evaluation.step_measures import (
 from fastocr_core.evaluation.true_cells import character_cells
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.models.mini.heldout.pages import spread
-from fastocr_core.output import PageText
-from fastocr_core.scores.text import cer
 from fastocr_core.vision import prepare
 
 GROUPS = ("choice", "nominal", "bytes")
@@ -110,7 +116,7 @@ class FixationStudy:
         dense, settings, layers = dense_row(), self.settings, self.model.shape.layers
         self._read([dense], settings.max_output_tokens)
         fast = list(fastocr_rows(settings.kept_shares))
-        scored = self.model.encode_scored(self._views[self.pages[0].name]).received is not None
+        scored = self._tower_has_attention()
         others = list(self._choices()) if "choice" in settings.groups else []
         if "nominal" in settings.groups:
             others += nominal(settings.kept_shares, layers, scored)
@@ -121,6 +127,10 @@ class FixationStudy:
             others += same
         self._hold_pens([dense, *fast, *others])
         return [self._row(each) for each in (dense, *fast, *others)]
+
+    def _tower_has_attention(self) -> bool:
+        view = self._views[self.pages[0].name]
+        return self.model.encode_scored(view.parts[0] if view.parts else view).received is not None
 
     def _choices(self) -> Iterable[Contender]:
         key: Key = ("focal choices", *map(str, self.settings.focal_counts))
@@ -154,7 +164,7 @@ class FixationStudy:
         results = read_by_many(self.model, readings, min(self.settings.batch, len(readings) or 1), most)
         for done, (number, result) in enumerate(results, start=1):
             policy, page = missing[order[number]]
-            self._records.add(order[number], asdict(_page_reading(page, result, policy.name == "dense")))
+            self._records.add(order[number], asdict(page_reading(page, result, policy.name == "dense")))
             if done % self.settings.batch == 0:
                 self.say(f"{done} of {len(readings)} readings done")
 
@@ -200,7 +210,9 @@ class FixationStudy:
                 self.say(f"{page.name}: the pen of {first + len(batch)} of {len(keys)} policies held")
 
     def _forced_pages(self) -> list[EvaluationPage]:
-        return self._baseline_pages[: self.settings.forced_pages]
+        """A page in parts has no one prompt along which a pen could be held."""
+        whole = [page for page in self._baseline_pages if not self._views[page.name].parts]
+        return whole[: self.settings.forced_pages]
 
     def _dense_page(self, page: EvaluationPage) -> DensePage:
         """The dense text of a page, along which the pen of every policy is held; its layers are looked at by the way."""
@@ -237,36 +249,9 @@ class FixationStudy:
         )
 
     def _layers(self) -> tuple[tuple[float, float | None], ...]:
-        """By layer over the pages with a held pen: share of attention on the strongest tokens, and true cells among them."""
-        stored = [
-            LayerFocus(**self._records[key])
-            for page in self._forced_pages()
-            if (key := ("layers", page.name)) in self._records
-        ]
-        stored = [focus for focus in stored if focus.steps]
-        if not stored:
-            return ()
-        steps, hit_steps = sum(each.steps for each in stored), sum(each.hit_steps for each in stored)
-        return tuple(
-            (
-                sum(each.mass[layer] for each in stored) / steps,
-                sum(each.hits[layer] for each in stored) / hit_steps if hit_steps else None,
-            )
-            for layer in range(self.model.shape.layers)
-        )
-
-
-def _page_reading(page: EvaluationPage, result: PageText, keep_tokens: bool) -> PageReading:
-    return PageReading(
-        cer=cer(page.text or "", result.text),
-        finish=result.finish_reason,
-        error=result.error,
-        image_tokens=result.image_tokens,
-        output_tokens=result.output_tokens,
-        read_share=result.image_kv_read_share,
-        resident_share=result.kv_resident_share,
-        tokens=tuple(result.tokens) if keep_tokens else (),
-    )
+        """Over the pages with a held pen."""
+        keys: list[Key] = [("layers", page.name) for page in self._forced_pages()]
+        return layer_shares([LayerFocus(**self._records[key]) for key in keys if key in self._records])
 
 
 def _policy_words(policy: DecodePolicy) -> str:

@@ -6,9 +6,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fastocr_core.evaluation.contenders import Contender
+from fastocr_core.evaluation.pages import EvaluationPage
 from fastocr_core.evaluation.retention import retention
-from fastocr_core.evaluation.step_measures import StepMeasures
+from fastocr_core.evaluation.step_measures import LayerFocus, StepMeasures
+from fastocr_core.output import PageText
 from fastocr_core.scores.bootstrap import Interval
+from fastocr_core.scores.text import cer
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,35 @@ class FixationRow:
     endless_rate: float | None = None
     note: str = ""
     layers: tuple[tuple[float, float | None], ...] = field(default=())
+
+
+def page_reading(page: EvaluationPage, result: PageText, keep_tokens: bool) -> PageReading:
+    """What is kept of a result. A page that failed counts as read empty."""
+    return PageReading(
+        cer=cer(page.text or "", result.text),
+        finish=result.finish_reason,
+        error=result.error,
+        image_tokens=result.image_tokens,
+        output_tokens=result.output_tokens,
+        read_share=result.image_kv_read_share,
+        resident_share=result.kv_resident_share,
+        tokens=tuple(result.tokens) if keep_tokens else (),
+    )
+
+
+def layer_shares(focus: Sequence[LayerFocus]) -> tuple[tuple[float, float | None], ...]:
+    """By layer, from sums of several pages: share of attention on the strongest tokens, and true cells among them."""
+    measured = [each for each in focus if each.steps]
+    if not measured:
+        return ()
+    steps, hit_steps = sum(each.steps for each in measured), sum(each.hit_steps for each in measured)
+    return tuple(
+        (
+            sum(each.mass[layer] for each in measured) / steps,
+            sum(each.hits[layer] for each in measured) / hit_steps if hit_steps else None,
+        )
+        for layer in range(len(measured[0].mass))
+    )
 
 
 def empty_row(contender: Contender, note: str) -> FixationRow:

@@ -45,9 +45,10 @@ class SharedEncodings:
         return getattr(self._model, name)
 
     def page_for(self, reading: Reading) -> PreparedPage:
-        """A page of its own that stands for this reading; keep it as long as this model is used."""
-        page = replace(reading.page)
-        self._policies[id(page)] = reading.policy
+        """A page of its own, with parts of its own, that stands for this reading; keep it as long as this model is used."""
+        page = replace(reading.page, parts=tuple(replace(part) for part in reading.page.parts))
+        for encoded in (page, *page.parts):
+            self._policies[id(encoded)] = reading.policy
         return page
 
     def encode(self, page: PreparedPage) -> Tensor:

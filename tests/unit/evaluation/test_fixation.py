@@ -146,8 +146,10 @@ def test_measures_by_hand() -> None:
     assert hit_share((None, None), 2) is None
     empty = StepMeasures()
     assert empty.agreement is empty.mass is empty.hit_rate is empty.strongest_rate is None
-    empty.add(StepMeasures(4, 3, 2, 1.0, 1, 1.0))
-    assert (empty.agreement, empty.mass, empty.hit_rate) == (0.75, 0.5, 1.0)
+    total = StepMeasures()
+    for _ in range(2):
+        total.add(StepMeasures(4, 3, 2, 1.0, 1, 1.0))
+    assert (total.agreement, total.mass, total.hit_rate) == (0.75, 0.5, 1.0)
     page = DensePage(page_of(4), (), (), {8: attention, 16: attention.flip(3), 2: attention}, {16: 1, 8: 3})
     focus = layer_focus(page, 1, 4)
     assert (focus.steps, focus.hit_steps) == (2, 2)
@@ -223,7 +225,7 @@ def test_a_study_that_is_stopped_carries_on(
     pages, file = [_top(page) for page in held_out(("clean",), 2)], tmp_path / "study.jsonl"
     said: list[str] = []
 
-    def stop(*_: object) -> None:
+    def stop(*_: object) -> object:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -243,7 +245,8 @@ def test_a_study_that_is_stopped_carries_on(
     ]  # fmt: skip
     assert rows[4].label.startswith("fastocr, |C| = 2, own and more, layers ")
     dense, fast = rows[0], rows[1]
-    assert (dense.mass, dense.read_share, dense.hit_rate) == (1.0, 1.0, None)
+    assert dense.mass == dense.read_share == 1.0
+    assert dense.hit_rate is None
     assert dense.agreement == pytest.approx(1.0, abs=0.2)  # nothing but rounding can differ
     assert len(dense.layers) == mini.shape.layers
     assert fast.read_share is not None
@@ -277,8 +280,8 @@ def test_studies_beside_each_other_are_named_and_fit() -> None:
     dense = FixationRow("dense", "dense", 1.0, 1.0, mean_cer=0.01, read_share=1.0)
     gone = replace(dense, group="fastocr", label="fastocr", kept_share=0.05, share=0.05, mean_cer=0.5)
     study = {"evaluation": "fixation", "model": "m", "revision": "1", "pages": ["a"]}
-    guided, annealed = ({**study, "rows": [row_facts(row)]} for row in (dense, replace(dense, mean_cer=0.2)))
-    guided["rows"].append(row_facts(gone))
+    guided = {**study, "rows": [row_facts(dense), row_facts(gone)]}
+    annealed = {**study, "rows": [row_facts(replace(dense, mean_cer=0.2))]}
     text = beside([guided, annealed], ["guided", "annealed"])
     assert "| dense | guided | 1.0% |" in text
     assert "| dense | annealed | 20.0% |" in text

@@ -1,5 +1,6 @@
 """Many policies in one batch read as each does alone; and records that outlive a stop."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_every_policy_reads_as_it_does_alone() -> None:
             assert one.kv_resident_share == pytest.approx(other.kv_resident_share)
     assert results[-1].error is not None
     assert "gives no attention" in results[-1].error
+
+
+def test_a_page_in_parts_is_read_part_by_part() -> None:
+    parts = (page_of(30), page_of(40, seed=1))
+    page = replace(page_of(70), parts=parts)
+    policies = [DecodePolicy.dense(), DecodePolicy.named("snapkv")]
+    results = dict(read_by_many(RandomAdapter(), [Reading(policy, page) for policy in policies], 3))
+    for number, policy in enumerate(policies):
+        with Engine(RandomAdapter(), policy, 2) as engine:
+            (alone,) = engine.read([page])
+        assert results[number].tokens == alone.tokens
+        assert results[number].error is None
 
 
 def test_fewer_tokens_can_be_asked_for() -> None:
