@@ -1,6 +1,7 @@
 """Steps of recorded readings as pictures: a still (PNG) of one step, an animation (GIF) of many. Pillow only, no browser.
 
-A picture has a panel for each reading of the page, then the text of the last one as far as it is written.
+A picture has a panel for each reading of the page, then the text of the last one as far as it is written. It is set in Pillow's
+own font, which knows no accented letters and draws a frame for them; the HTML page shows them all.
 """
 
 import io
