@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from fastocr_core.config import DecodePolicy
+    from fastocr_core.evaluation.fixation import FixationSettings
     from fastocr_core.evaluation.pages import EvaluationPage
     from fastocr_core.evaluation.readers import Reader
     from fastocr_core.models.base import ModelAdapter
@@ -117,9 +118,7 @@ def fixation(
     """
 
     def command() -> int:
-        from fastocr_core.evaluation.fixation import FixationSettings, FixationStudy, facts
-        from fastocr_core.evaluation.fixation_figure import draw_figure
-        from fastocr_core.evaluation.fixation_report import markdown
+        from fastocr_core.evaluation.fixation import FixationSettings
 
         settings = FixationSettings(
             kept_shares=tuple(float(part) for part in _parts(kept_shares)),
@@ -134,16 +133,26 @@ def fixation(
             forced_pages=forced_pages,
             forced_steps=forced_steps,
         )
-        adapter, chosen = _prepared(model, device, sets, pages, None)
-        measured = None if output is None else output.with_suffix(".jsonl")
-        study = FixationStudy(adapter, chosen, settings, _say, measured)
-        rows = study.run()
-        _write(markdown(rows, adapter.name, len(study.pages)), facts(study, rows), output)
-        if output is not None:
-            draw_figure(rows, output.with_suffix(".png"), adapter.name, len(adapter.focal_layers) or 1)
-        return 0
+        return _study_fixation(*_prepared(model, device, sets, pages, None), settings, output)
 
     _exit(command)
+
+
+def _study_fixation(
+    adapter: "ModelAdapter", pages: "list[EvaluationPage]", settings: "FixationSettings", output: Path | None
+) -> int:
+    """Run a study, or carry it on, and write its table, facts and figure."""
+    from fastocr_core.evaluation.fixation import FixationStudy, facts
+    from fastocr_core.evaluation.fixation_figure import draw_figure
+    from fastocr_core.evaluation.fixation_report import markdown
+
+    measured = None if output is None else output.with_suffix(".jsonl")
+    study = FixationStudy(adapter, pages, settings, _say, measured)
+    rows = study.run()
+    _write(markdown(rows, adapter.name, len(study.pages)), facts(study, rows), output)
+    if output is not None:
+        draw_figure(rows, output.with_suffix(".png"), adapter.name, len(adapter.focal_layers) or 1)
+    return 0
 
 
 @eval_commands.command()

@@ -57,7 +57,7 @@ def write_document(path: Path, pages: Sequence[StoredPage]) -> None:
 
 def pages_in_columns(path: Path) -> list[bool]:
     """For each page of a document's file whether it is set in columns."""
-    with np.load(path) as arrays:
+    with np.load(path, allow_pickle=False) as arrays:
         count = sum(name.startswith("pixels_") for name in arrays.files)
         return [in_columns(arrays[f"characters_{index}"]) for index in range(count)]
 
@@ -71,7 +71,7 @@ def in_columns(characters: np.ndarray) -> bool:
 
 def read_page(path: Path, index: int) -> StoredPage:
     """One page of a document's file. KeyError where there is no such page."""
-    with np.load(path) as arrays:
+    with np.load(path, allow_pickle=False) as arrays:
         encoded, characters = arrays[f"pixels_{index}"], arrays[f"characters_{index}"]
     return StoredPage(np.asarray(Image.open(io.BytesIO(encoded.tobytes())), np.uint8), characters)
 
