@@ -51,7 +51,10 @@ def paragraph(setter: Setter, frame: Frame) -> bool:
 def heading(setter: Setter, frame: Frame) -> bool:
     """One or two lines that stand out: larger, bold, in capitals, letter-spaced, numbered, underlined or reversed."""
     face = setter.family.bold if setter.chance(0.6) else setter.family.body
-    pixels = round(setter.manner.pixels * setter.between(1.0, 1.6) * 4) / 4
+    size = (
+        setter.between(1.6, 2.5) if setter.chance(0.2) else setter.between(1.0, 1.6)
+    )  # a title, or a heading
+    pixels = round(setter.manner.pixels * size * 4) / 4
     pitch = max((setter.ascent + setter.descent) * pixels, setter.manner.pitch)
     words = setter.words(setter.count(1, 9), face)
     spacing = 0.0

@@ -18,7 +18,8 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
         in_pieces(setter, frame, page, setter.count(1, 2))
         frame.y += setter.between(0.3, 1.8) * setter.manner.pitch
         return
-    face = setter.family.italic if setter.chance(0.4) else setter.family.body
+    body, bold, italic = setter.family.body, setter.family.bold, setter.family.italic
+    face = italic if setter.chance(0.35) else bold if setter.chance(0.3) else body
     small = setter.manner_at(setter.between(0.8, 1.0))
     if not setter.fits(frame, small.pixels):
         return
