@@ -158,7 +158,8 @@ class EngineLimits:
     how many pages beyond the slots `Engine.read` takes from its input. `prefill_chunk` is how many entries of
     a prompt go through the decoder between two steps of the pages being decoded; smaller keeps those pages
     moving, larger reads the prompt faster. A page that is not finished `seconds_per_page` after it was taken in
-    ends as an error (TimeoutError), None for no limit; a single step that never returns is not ended by it.
+    ends as an error (TimeoutError), None for no limit; a single step that never returns is not ended by it. Of a page
+    read in parts every part has this time, and after one that failed no other is begun.
     """
 
     token_budget: int | None = None

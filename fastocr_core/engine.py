@@ -106,12 +106,12 @@ class Engine:
         submitted_at = time.monotonic()
         try:
             prepared = page if isinstance(page, PreparedPage) else prepare(page, self.model.vision)
-            if prepared.parts:
-                return submit_parts(prepared, lambda part: self.submit(part, prompt))
-            layout = self.model.layout(prepared, prompt)
+            layout = None if prepared.parts else self.model.layout(prepared, prompt)
         except Exception as failure:  # errors are results
             future.set_result(failed_page(self.policy, described(failure), 0, 0.0))
             return future
+        if layout is None:
+            return submit_parts(prepared, lambda part: self.submit(part, prompt))
         with self._wake:
             if self._closed:
                 raise RuntimeError("the engine is closed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import Lock
@@ -14,30 +14,45 @@ _WORST_FIRST: tuple[FinishReason, ...] = ("error", "loop", "length", "stop")
 
 
 def submit_parts(page: PreparedPage, submit: Callable[[PreparedPage], Future[PageText]]) -> Future[PageText]:
-    """Submit every part of a page; the future holds their joined result. Cancelling it takes back what has not begun."""
+    """Submit every part of a page; the future holds their joined result.
+
+    Cancelling it takes back what has not begun, and so does a part that fails: the page has failed with it. What
+    `submit` raises is passed on.
+    """
     whole: Future[PageText] = Future()
     futures: list[Future[PageText]] = []
     lock, left = Lock(), len(page.parts)
 
-    def one_is_done(_: Future[PageText]) -> None:
+    def one_is_done(done: Future[PageText]) -> None:
         nonlocal left
+        if not done.cancelled() and done.result().finish_reason == "error":
+            _cancel(futures)
         with lock:
             left -= 1
             if left:
                 return
         if whole.set_running_or_notify_cancel():
-            whole.set_result(join_parts([future.result() for future in futures]))
+            whole.set_result(join_parts([future.result() for future in futures if not future.cancelled()]))
 
     def is_cancelled(cancelled: Future[PageText]) -> None:
         if cancelled.cancelled():
-            for future in futures:
-                future.cancel()
+            _cancel(futures)
 
-    futures.extend(submit(part) for part in page.parts)
+    try:
+        futures.extend(submit(part) for part in page.parts)
+    except BaseException:
+        _cancel(futures)
+        raise
     whole.add_done_callback(is_cancelled)
     for future in futures:
         future.add_done_callback(one_is_done)
     return whole
+
+
+def _cancel(futures: Iterable[Future[PageText]]) -> None:
+    """Those that are being read are read to their end."""
+    for future in futures:
+        future.cancel()
 
 
 def join_parts(parts: Sequence[PageText]) -> PageText:

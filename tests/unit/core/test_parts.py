@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from fastocr_core import DecodePolicy, Engine, load
 from fastocr_core.models.mini.heldout.pages import held_out_pages
@@ -65,6 +66,43 @@ def test_cancelling_the_page_cancels_its_parts_and_a_late_part_harms_nothing() -
     assert futures[1].cancelled()
     futures[0].set_result(part("late"))
     assert whole.cancelled()
+
+
+def test_of_a_page_that_has_failed_no_further_part_is_begun() -> None:
+    futures: list[Future[PageText]] = []
+
+    def submit(_: PreparedPage) -> Future[PageText]:
+        futures.append(Future())
+        return futures[-1]
+
+    whole = submit_parts(replace(PAGE, parts=(PAGE,) * 4), submit)
+    for future in futures[:2]:
+        future.set_running_or_notify_cancel()
+    futures[0].set_result(part("late", finish_reason="error", error="TimeoutError: not finished"))
+    assert [future.cancelled() for future in futures] == [False, False, True, True]
+    assert not whole.done()
+    futures[1].set_result(part("text"))
+    assert (whole.result(0).finish_reason, whole.result(0).text) == ("error", "late\ntext")
+
+
+def test_a_closed_engine_refuses_a_page_in_parts_and_keeps_none_of_it() -> None:
+    model = load("tiny")
+    engine = Engine(model, max_batch=1)
+    whole = prepare(Image.new("L", (64, 64), 255), model.vision)
+    futures: list[Future[PageText]] = []
+
+    def submit(_: PreparedPage) -> Future[PageText]:
+        if futures:
+            raise RuntimeError("the engine is closed")
+        futures.append(Future())
+        return futures[-1]
+
+    with pytest.raises(RuntimeError, match="closed"):
+        submit_parts(replace(PAGE, parts=(PAGE, PAGE)), submit)
+    assert futures[0].cancelled()
+    engine.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        engine.submit(replace(whole, parts=(whole, whole)))
 
 
 def test_columns_are_read_one_after_the_other_with_their_boxes() -> None:
