@@ -341,9 +341,13 @@ def _sentence(error: Exception) -> str:
 
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ConfigError | StorageError | CommitError | LedgerError | ClusterError):
+        wrapped = getattr(
+            cause, "cause", None
+        )  # in an error of a Ray task, which poses as ours and says a traceback
+        ours = isinstance(cause, ConfigError | StorageError | CommitError | LedgerError | ClusterError)
+        if ours and not isinstance(wrapped, BaseException):
             return f"fastocr: {cause}"
-        cause = getattr(cause, "cause", None) or cause.__cause__
+        cause = wrapped or cause.__cause__
     told = OURS.findall(str(error))
     if told:  # Ray Data passes on what happened in an actor as text only, causes first
         return f"fastocr: {told[-1]}"

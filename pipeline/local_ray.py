@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ OBJECT_STORE_MOST_BYTES = 4_000_000_000
 OBJECT_STORE_LEAST_BYTES = 100_000_000
 SOCKET_PATH_ROOM = 28
 SHUTDOWN_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
 START_ATTEMPTS = 4
 STARTUP_TIMEOUT = "timed out during startup"
 
@@ -37,12 +39,13 @@ class ClusterError(Exception):
 def ray_session(settings: ClusterSettings) -> Iterator[None]:
     """A connected Ray for the length of the block."""
     if settings.ray_address is not None:
+        _refuse_silence(settings.ray_address)
         _quiet()
         import ray
 
         try:
             ray.init(address=settings.ray_address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError) as error:
+        except (ConnectionError, RuntimeError, ValueError) as error:
             raise ClusterError(f"There is no Ray cluster at {settings.ray_address}: {error}.") from error
         try:
             yield
@@ -58,6 +61,17 @@ def ray_session(settings: ClusterSettings) -> Iterator[None]:
         _stop_local()
         _end_guard(guard)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_silence(address: str) -> None:
+    """Raises `ClusterError` where nothing listens at `host:port`: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or "/" in host or not (port.isascii() and port.isdigit()):
+        return  # "auto", or an address of another scheme
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(f"There is no Ray cluster at {address}: {error}.") from error
 
 
 def _start_local(settings: ClusterSettings, folder: Path) -> None:

@@ -32,6 +32,8 @@ def mini_folder() -> Path:
 
 def weights_revision(folder: Path) -> str:
     """16 hex digits of the content of a folder's weights. FileNotFoundError if there are none."""
+    if not (folder / WEIGHTS_FILE).is_file():
+        raise FileNotFoundError(f"there is no {WEIGHTS_FILE} in {folder}")
     with (folder / WEIGHTS_FILE).open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 

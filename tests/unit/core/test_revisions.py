@@ -27,6 +27,11 @@ def test_unknown_model() -> None:
         model_revision("nonesuch")
 
 
+def test_a_folder_without_weights_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no model.safetensors in"):
+        model_revision(str(tmp_path))
+
+
 def test_needs_no_torch() -> None:
     code = "import sys; import fastocr_core.models.revisions; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

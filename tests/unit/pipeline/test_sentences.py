@@ -2,6 +2,8 @@
 
 import traceback
 
+from ray.exceptions import RayTaskError
+
 from pipeline.cli import _sentence
 from workers.object_store import StorageError, StorageUnreachable
 
@@ -32,3 +34,10 @@ def test_an_unforeseen_error_is_its_last_line() -> None:
     assert _sentence(TaskFailed("much\nand the end")) == (
         "fastocr: the run failed: TaskFailed: and the end (--debug shows the traceback)"
     )
+
+
+def test_an_error_of_a_ray_task_is_said_without_its_traceback() -> None:
+    full = StorageError("/archive/out/batch-0000000: No space left on device.")
+    told = RayTaskError("survey_batch", "Traceback ...\n  File ...", full).as_instanceof_cause()
+    assert isinstance(told, StorageError)
+    assert _sentence(told) == "fastocr: /archive/out/batch-0000000: No space left on device."
