@@ -141,7 +141,8 @@ def _quiet() -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)
     import ray.data  # noqa: F401 - sets up its logger, which is then quieted
 
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # What ends a run is raised as well, and said in a sentence; two lines of Ray's own code say no more.
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
 
 
 def _session_folder() -> Path:

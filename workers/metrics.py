@@ -116,7 +116,9 @@ class MetricsRoller:
         self._window_seconds = window_seconds
         self._rows: list[MetricsRow] = []
         self._file_index = 0
-        self._file_started = self._window_started = time.time()
+        # Lengths are told by a clock that nobody sets; the time of day only says when.
+        self._file_clock = self._window_clock = time.monotonic()
+        self._window_started = time.time()
         self._totals: Mapping[str, float] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -127,15 +129,15 @@ class MetricsRoller:
     def roll(self) -> None:
         """End the current window now and store it. Losing a measurement never fails the work."""
         with self._lock:
-            self._end_window(time.time())
+            self._end_window(time.time(), time.monotonic())
             try:
                 self._store.put(self._key(), table_to_parquet(rows_to_table(self._rows, MetricsRow)))
             except StorageError:
                 return
-            if time.time() - self._file_started >= FILE_SECONDS:
+            if time.monotonic() - self._file_clock >= FILE_SECONDS:
                 self._rows = []
                 self._file_index += 1
-                self._file_started = time.time()
+                self._file_clock = time.monotonic()
 
     def roll_soon(self) -> None:
         """Have the thread end the window without waiting for its length: the actor may have nothing more to do."""
@@ -156,12 +158,12 @@ class MetricsRoller:
                 return
             self.roll()
 
-    def _end_window(self, now: float) -> None:
+    def _end_window(self, now: float, clock: float) -> None:
         totals = dict(self._sample())
         unknown = totals.keys() - _SAMPLED
         if unknown:
             raise ValueError(f"undeclared metrics: {sorted(unknown)}")
-        seconds = now - self._window_started
+        seconds = clock - self._window_clock
         values: dict[str, float] = {}
         for name, value in totals.items():
             values[name] = value - self._totals.get(name, 0.0) if name in _COUNTERS else value
@@ -170,7 +172,7 @@ class MetricsRoller:
         rows = [self._row(name, value, seconds) for name, value in values.items()]
         self._rows += rows
         self._totals = totals
-        self._window_started = now
+        self._window_started, self._window_clock = now, clock
         if self._export is not None:
             self._export(rows)
 

@@ -14,6 +14,7 @@ import pytest
 
 from fastocr_core import DecodePolicy, Engine, load
 from tests.unit.pipeline.factory import manifest_page, page_row
+from workers import metrics as metrics_module
 from workers.gpu_probe import gpu_probe
 from workers.metrics import METRIC_NAMES, METRICS, MetricsRoller, Worker
 from workers.object_store import LocalStore
@@ -56,6 +57,18 @@ def test_rates_are_counters_by_the_seconds_of_their_window(tmp_path: Path) -> No
         ("busy_seconds", "busy_share"),
     ):
         assert rows[rate]["value"] * rows[rate]["window_seconds"] == pytest.approx(rows[counter]["value"])
+
+
+def test_a_clock_that_is_set_back_spoils_no_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    totals = {"pages": 0.0}
+    roller = MetricsRoller(LocalStore(str(tmp_path)), WORKER, lambda: dict(totals), window_seconds=3600)
+    monkeypatch.setattr(metrics_module.time, "time", lambda: 0.0)
+    totals["pages"] = 2.0
+    roller.close()
+    (file,) = tmp_path.glob("metrics/*.parquet")
+    rows = {row["name"]: row for row in pq.read_table(file).to_pylist()}
+    assert rows["pages"]["window_seconds"] > 0
+    assert rows["pages_per_second"]["value"] > 0
 
 
 def test_a_window_ends_early_when_asked(tmp_path: Path) -> None:
