@@ -51,4 +51,6 @@ def set_data_context() -> None:
     context.print_on_execution_start = False
     context.max_errored_blocks = 0
     context.max_consecutive_actor_init_deaths = ACTOR_STARTS_LOST
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(
+        logging.CRITICAL
+    )  # as in local_ray: what ends a run is raised as well

@@ -47,6 +47,7 @@ def test_a_run_that_lost_its_source_says_so_and_is_carried_on(
         assert f"s3://{bucket}/2.pdf: the storage answered InternalError" in last
         assert last.endswith("run the same command again when it is back, what is staged is kept.")
         assert "Traceback" not in run.output()
+        assert "ERROR" not in run.output(), "lines of Ray's own"
         kept = {stored.key: target.get(stored.key) for stored in target.list(STAGED_FOLDER)}
         assert 1 <= len(kept) <= (DOCUMENTS - 1) * PAGES  # of the last document none
         proxy.faults.clear()
