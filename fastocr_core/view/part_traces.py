@@ -1,5 +1,6 @@
 """The traces of a page's parts as one trace of the page: cells of the page, text one part after the other."""
 
+import math
 from collections.abc import Sequence
 
 from fastocr_core.decoding.base import ImageGrid
@@ -27,16 +28,18 @@ def _on_page(page: PreparedPage, trace: FixationTrace, gaze: Gaze | None) -> Gaz
     if gaze is None:
         return None
     part, rows, columns = trace.page, trace.grid.rows, trace.grid.columns
+    (a, _, c, _, e, f), (page_a, _, page_c, _, page_e, page_f) = part.transform, page.transform
     cell_height, cell_width = (
         page.views[0].shape[0] / page.grid_rows,
         page.views[0].shape[1] / page.grid_columns,
     )
-    down = round((part.transform[5] - page.transform[5]) / page.transform[4] / cell_height)
-    across = round((part.transform[2] - page.transform[2]) / page.transform[0] / cell_width)
+    part_height, part_width = part.views[0].shape[0] / rows, part.views[0].shape[1] / columns
 
     def cell(index: int) -> int | None:
-        """Cell of the page that a cell of the part lies on; None where the part's padding reaches beyond the page."""
-        row, column = index // columns + down, index % columns + across
+        """Cell of the page under the middle of a cell of the part, None where the part's padding reaches beyond the page."""
+        across, down = (index % columns + 0.5) * part_width, (index // columns + 0.5) * part_height
+        column = math.floor((a * across + c - page_c) / page_a / cell_width)
+        row = math.floor((e * down + f - page_f) / page_e / cell_height)
         inside = 0 <= row < page.grid_rows and 0 <= column < page.grid_columns
         return row * page.grid_columns + column if inside else None
 

@@ -1,6 +1,8 @@
-"""The pieces in which the embedded reader reads a page that it cannot read in one go: columns, and sheets beyond its grid.
+"""The pieces in which the embedded reader reads a page that it cannot read in one go: columns, sheets beyond its grid, titles
+in letters too large for it.
 
-Each piece is a page of its own whose cells are cells of the whole page; letters of its neighbours are painted over.
+Each piece is a page of its own, letters of its neighbours painted over. Its cells are cells of the whole page, except in
+titles, which are made smaller.
 """
 
 from __future__ import annotations
@@ -11,16 +13,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
+from fastocr_core.vision.big_lines import without_big_lines
 from fastocr_core.vision.components import component_boxes
 from fastocr_core.vision.prepared import PreparedPage
-from fastocr_core.vision.regions import Boxes, Split, Stretch, split_columns
-from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS
+from fastocr_core.vision.regions import Boxes, Split, Stretch, split_columns, upright
+from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, measure_letters, reading_scale
 
 INK_BELOW_PAPER = 60  # tones
 _MARGIN_PIXELS = 10
 _LEAST_ROWS, _LEAST_COLUMNS = 8, 8  # cells; smaller pages were never learned from
 _LETTER_HEIGHTS, _LETTER_WIDTH, _LETTER_INK = (4, 34), 120, 6  # pixels at the reading size
+_MEAN_LETTER = 1.25  # x-heights, over lower case and capitals
+_ROOMY = 1.2  # letters of titles may all be capitals, which are measured as if they were small
 _MARK_PIXELS = 3  # lower marks are specks
 _WHOLE_PAGE = Split((Stretch(-math.inf, -math.inf, math.inf, math.inf),), 0.0)
 
@@ -48,22 +54,39 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
         (heights >= low) & (heights <= high) & (widths <= _LETTER_WIDTH) & (marks[:, 4] >= _LETTER_INK)
     )
     boxes = marks[:, :4]
-    split = split_columns(boxes[is_letter], TARGET_X_HEIGHT_PIXELS)
-    fits = page.grid_rows <= grid.most_rows and page.grid_columns <= grid.most_columns
-    if split is None and fits:
-        return ()
-    split = split or _WHOLE_PAGE
-    owners = split.owner(boxes)
+    split = split_columns(boxes[is_letter], TARGET_X_HEIGHT_PIXELS) or _WHOLE_PAGE
     small = (heights <= high) & (widths <= _LETTER_WIDTH)
+    split, is_big = _titles_apart(split, boxes)
+    fits = page.grid_rows <= grid.most_rows and page.grid_columns <= grid.most_columns
+    if len(split.stretches) == 1 and fits and not is_big[0]:
+        return ()
+    owners = split.owner(boxes)
     parts: list[PreparedPage] = []
-    for index in range(len(split.stretches)):
+    for index, big in enumerate(is_big):
         own = owners == index
-        if not (own & is_letter).any():
-            continue
-        kept = boxes[own & small & (heights >= _MARK_PIXELS)]
-        foreign = boxes[~own & small]
-        parts.extend(_pieces(page, _frame(kept, page, grid), foreign, boxes[own & is_letter], paper, grid))
-    return tuple(parts) if len(parts) > 1 or not fits else ()
+        if big:
+            parts.append(
+                _title(page, boxes[own & (heights >= _MARK_PIXELS)], boxes[~own & small], paper, grid)
+            )
+        elif (own & is_letter).any():
+            kept = boxes[own & small & (heights >= _MARK_PIXELS)]
+            frame = _frame(kept, page, grid)
+            parts.extend(_pieces(page, frame, boxes[~own & small], boxes[own & is_letter], paper, grid))
+    return () if len(parts) == 1 and fits and not any(is_big) else tuple(parts)
+
+
+def _titles_apart(split: Split, boxes: Boxes) -> tuple[Split, tuple[bool, ...]]:
+    """The stretches cut around their big lines, those without any mark left out; which of them are big."""
+    x, y = upright(boxes, split.degrees)
+    wide, tall = (boxes[:, 2] - boxes[:, 0]) / 2, (boxes[:, 3] - boxes[:, 1]) / 2
+    marks = np.stack([x - wide, y - tall, x + wide, y + tall], axis=1)
+    owners = split.owner(boxes)
+    pieces = [
+        piece
+        for index, stretch in enumerate(split.stretches)
+        for piece in without_big_lines(stretch, marks[owners == index], TARGET_X_HEIGHT_PIXELS)
+    ]
+    return Split(tuple(stretch for stretch, _ in pieces), split.degrees), tuple(big for _, big in pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +156,44 @@ def _piece(page: PreparedPage, frame: _Frame, foreign: Boxes, paper: int, grid: 
         ink_share=float((view < paper - INK_BELOW_PAPER).mean()),
         parts=(),
     )
+
+
+def _title(page: PreparedPage, own: Boxes, foreign: Boxes, paper: int, grid: Grid) -> PreparedPage:
+    """Big letters brought to the reading size."""
+    height, width = page.views[0].shape[:2]
+    tall = np.median(own[:, 3] - own[:, 1])
+    margin = int(tall)
+    left, top = max(0, int(own[:, 0].min()) - margin), max(0, int(own[:, 1].min()) - margin)
+    right, bottom = min(width, int(own[:, 2].max()) + margin), min(height, int(own[:, 3].max()) + margin)
+    source = page.views[0][top:bottom, left:right, 0].copy()
+    for x0, y0, x1, y1 in foreign - np.array([left, top, left, top]):
+        source[max(y0 - 1, 0) : max(y1 + 1, 0), max(x0 - 1, 0) : max(x1 + 1, 0)] = paper
+    letters = measure_letters(source)
+    scale = (
+        reading_scale(letters, None) if letters.components else _MEAN_LETTER * TARGET_X_HEIGHT_PIXELS / tall
+    )
+    scale = min(_ROOMY * scale, grid.most_columns * grid.cell_width / source.shape[1], 1.0)
+    across, down = max(1, round(source.shape[1] * scale)), max(1, round(source.shape[0] * scale))
+    small = np.asarray(Image.fromarray(source).resize((across, down), Image.Resampling.LANCZOS))
+    rows = max(-(-down // grid.cell_height), _LEAST_ROWS)
+    columns = max(-(-across // grid.cell_width), _LEAST_COLUMNS)
+    view = np.full((rows * grid.cell_height, columns * grid.cell_width, 1), paper, np.uint8)
+    view[:down, :across, 0] = small
+    a, b, c, d, e, f = page.transform
+    wider, taller = source.shape[1] / across, source.shape[0] / down
+    return replace(
+        page,
+        views=(view,),
+        grid_rows=rows,
+        grid_columns=columns,
+        image_tokens=rows * columns,
+        transform=(
+            a * wider, b * taller, c + a * left + b * top, d * wider, e * taller, f + d * left + e * top,
+        ),
+        scale=page.scale / wider,
+        ink_share=float((view < paper - INK_BELOW_PAPER).mean()),
+        parts=(),
+    )  # fmt: skip
 
 
 def _meets(boxes: Boxes, width: int, height: int) -> NDArray[np.bool_]:

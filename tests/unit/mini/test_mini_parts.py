@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from fastocr_core.models.mini.heldout.pages import HeldOutPage, held_out_pages
 from fastocr_core.vision.components import component_boxes
@@ -24,11 +24,15 @@ def _offset(page: PreparedPage, part: PreparedPage) -> tuple[float, float]:
     return (part.transform[2] - c) / a, (part.transform[5] - f) / e
 
 
+def _columns(page: PreparedPage) -> list[PreparedPage]:
+    return [part for part in page.parts if part.scale == page.scale]
+
+
 def _ink_of_parts(page: PreparedPage) -> np.ndarray:
-    """How often each dark pixel of the page is seen in its parts, int [H, W]."""
+    """How often each dark pixel of the page is seen in its parts, titles left out, int [H, W]."""
     height, width = page.views[0].shape[:2]
     seen = np.zeros((height, width), int)
-    for part in page.parts:
+    for part in _columns(page):
         x, y = map(round, _offset(page, part))
         view = part.views[0][: height - y, : width - x, 0]
         seen[y : y + view.shape[0], x : x + view.shape[1]] += view < 120
@@ -48,22 +52,53 @@ def _letters(page: PreparedPage) -> np.ndarray:
 @pytest.mark.parametrize("page", list(held_out_pages("columns")), ids=lambda page: page.file)
 def test_columns_of_held_out_pages_are_told_apart(page: HeldOutPage) -> None:
     prepared = prepare_mini(page.image(), MINI_VISION, None)
-    assert len(prepared.parts) >= 2
+    assert len(_columns(prepared)) >= 2
     assert prepared.image_tokens == sum(part.image_tokens for part in prepared.parts)
-    for part in prepared.parts:
+    for part in _columns(prepared):
         x, y = _offset(prepared, part)
         assert x / CELL_WIDTH == pytest.approx(round(x / CELL_WIDTH), abs=1e-6)
         assert y / CELL_HEIGHT == pytest.approx(round(y / CELL_HEIGHT), abs=1e-6)
         assert part.views[0].shape == (part.grid_rows * CELL_HEIGHT, part.grid_columns * CELL_WIDTH, 1)
-    assert (_ink_of_parts(prepared)[_letters(prepared)] == 1).mean() > 0.998
+    if len(_columns(prepared)) == len(prepared.parts):  # the letters of a title are seen elsewhere, smaller
+        assert (_ink_of_parts(prepared)[_letters(prepared)] == 1).mean() > 0.998
 
 
 @pytest.mark.parametrize("part", ["clean", "degraded", "layouts"])
-def test_other_held_out_pages_are_read_whole(part: str) -> None:
-    split = [
-        page.file for page in held_out_pages(part) if prepare_mini(page.image(), MINI_VISION, None).parts
-    ]
-    assert split == []
+def test_nothing_else_is_taken_for_columns(part: str) -> None:
+    """Tables, lists, forms, contents and letters are read across; only a title may stand apart, above or below."""
+    for page in held_out_pages(part):
+        prepared = prepare_mini(page.image(), MINI_VISION, None)
+        tops = [each.transform[5] for each in prepared.parts]
+        assert tops == sorted(tops), page.file
+        if part != "layouts":
+            assert prepared.parts == (), page.file
+
+
+def _titled(title_pixels: int) -> Image.Image:
+    sheet = Image.new("L", (900, 700), 245)
+    pen = ImageDraw.Draw(sheet)
+    pen.text((80, 40), "The Harbour", 20, ImageFont.load_default(title_pixels))
+    for line in range(16):
+        text = "the lamp was lit at dusk and burned all night without smoke"
+        pen.text((60, 180 + 28 * line), text, 20, ImageFont.load_default(18))
+    return sheet
+
+
+def test_a_title_in_large_letters_is_made_smaller_by_itself() -> None:
+    prepared = prepare_mini(_titled(56), MINI_VISION, None)
+    title, text = prepared.parts
+    assert title.scale < 0.6 * text.scale == pytest.approx(0.6 * prepared.scale)
+    left, top = title.transform[2], title.transform[5]
+    assert left < 85
+    assert top < 60
+    ink = np.argwhere(title.views[0][:, :, 0] < 120)
+    below = ink[:, 0].max() * title.transform[4] + top
+    assert 70 < below < 175  # of the title, and nothing of the text
+    assert text.transform[5] > below
+
+
+def test_a_heading_a_little_larger_than_the_text_stays_with_it() -> None:
+    assert prepare_mini(_titled(26), MINI_VISION, None).parts == ()
 
 
 def _stacked(times: int) -> Image.Image:
