@@ -71,11 +71,12 @@ def level(folder: Path, passes: int) -> Level:
     rasterize, recognize = RasterizeShards(job), RecognizeShards(job)
     actors, child = [], []
     try:
-        for shard in manifest.shards:
-            asyncio.run(_one_shard(rasterize, recognize, shard.shard_index))
-            gc.collect()
-            actors.append(_resident_bytes("self"))
-            child.append(sum(_resident_bytes(str(pid)) for pid in descendants(os.getpid())))
+        with asyncio.Runner() as runner:  # an actor lives in one loop
+            for shard in manifest.shards:
+                runner.run(_one_shard(rasterize, recognize, shard.shard_index))
+                gc.collect()
+                actors.append(_resident_bytes("self"))
+                child.append(sum(_resident_bytes(str(pid)) for pid in descendants(os.getpid())))
     finally:
         recognize.close()
     return Level(actors, child, manifest.page_count)
