@@ -38,8 +38,9 @@ def _in_this_process(config: RunConfig, observer: Observer, reader: type[Recogni
         async for done in recognize(rasterize(pa.table({"shard_index": [shard_index]}))):
             observer.note(f"{done['pages'][0]} pages")
 
-    for shard in ManifestReader(store).shards:
-        asyncio.run(read(shard.shard_index))
+    with asyncio.Runner() as runner:  # an actor lives in one loop
+        for shard in ManifestReader(store).shards:
+            runner.run(read(shard.shard_index))
     recognize.close()
     rasterize._metrics.close()
     rasterize._pages.close()
