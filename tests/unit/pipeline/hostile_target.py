@@ -39,7 +39,7 @@ def hostile_target(folder: Path) -> LocalStore:
 
 
 def fill_hostile(store: ObjectStore) -> None:
-    """Flagged and failed pages with each attack in every column, and a few good ones; the ledger adds up."""
+    """Flagged and failed pages with each attack in every column, and a few good ones."""
     source = f"s3://scans/{ATTACKS[1]}"
     config = {"source": source, "model": ATTACKS[2], "cluster.gpu_hour_price": 3.0,
               "storage.endpoint_url": "https://somebody:secret@s3.example.org"}  # fmt: skip
@@ -50,10 +50,14 @@ def fill_hostile(store: ObjectStore) -> None:
     manifest = frozen_manifest(store, documents, ShardLimits())
     rows = [page_row(page) for page in manifest.pages(0, 2 * PAGES + 3)]
     listed = [_attacked(row, place) for place, row in enumerate(rows[: 2 * PAGES])]
-    store.put(part_key(0), table_to_parquet(rows_to_table([*listed, *rows[2 * PAGES :]]), row_group_rows=4))
+    attacked = rows_to_table([*listed, *rows[2 * PAGES :]])
+    listed = [replace(row, reason=Reason.MODEL_ERROR if row.reason else None) for row in listed]
+    store.put(part_key(0), table_to_parquet(rows_to_table([*listed, *rows[2 * PAGES :]])))
     store.put(f"{METRICS_FOLDER}read-x-0000.parquet", table_to_parquet(rows_to_table(list(_metrics()))))
     store.put(f"{METRICS_FOLDER}read-y-0000.parquet", b"no Parquet at all")
     finish(store, Observer())
+    # The ledger knows its reasons: who writes another into a part has to do it afterwards.
+    store.put(part_key(0), table_to_parquet(attacked, row_group_rows=4))
 
 
 def _attacked(row: PageRow, place: int) -> PageRow:
