@@ -31,8 +31,12 @@ def word_f1(reference: str, hypothesis: str) -> float:
     return 2 * (wanted & found).total() / total if total else 1.0
 
 
+_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
+
+
 def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    """White space and ligatures are matters of setting, not of text."""
+    return " ".join(unicodedata.normalize("NFC", text).translate(_LIGATURES).split())
 
 
 def _edits(wanted: Sequence[Hashable], found: Sequence[Hashable]) -> int:

@@ -17,6 +17,7 @@ from PIL import Image
 
 from fastocr_core.vision.big_lines import without_big_lines
 from fastocr_core.vision.components import component_boxes
+from fastocr_core.vision.gaps import cut_at_gaps
 from fastocr_core.vision.prepared import PreparedPage
 from fastocr_core.vision.regions import Boxes, Split, Stretch, split_columns, upright
 from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, measure_letters, reading_scale
@@ -56,7 +57,7 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
     boxes = marks[:, :4]
     split = split_columns(boxes[is_letter], TARGET_X_HEIGHT_PIXELS) or _WHOLE_PAGE
     small = (heights <= high) & (widths <= _LETTER_WIDTH)
-    split, is_big = _titles_apart(split, boxes)
+    split, is_big = _cut_across(split, boxes, is_letter)
     fits = page.grid_rows <= grid.most_rows and page.grid_columns <= grid.most_columns
     if len(split.stretches) == 1 and fits and not is_big[0]:
         return ()
@@ -64,28 +65,30 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
     parts: list[PreparedPage] = []
     for index, big in enumerate(is_big):
         own = owners == index
+        if not big and not (own & is_letter).any():
+            continue
+        foreign, kept = boxes[~own & small], boxes[own & (heights >= _MARK_PIXELS) & (small | big)]
         if big:
-            parts.append(
-                _title(page, boxes[own & (heights >= _MARK_PIXELS)], boxes[~own & small], paper, grid)
-            )
-        elif (own & is_letter).any():
-            kept = boxes[own & small & (heights >= _MARK_PIXELS)]
+            title = _Cutting(page, kept, foreign, paper)
+            parts.append(_resized(page, title, min(title.reading_scale(), title.most(grid)), paper, grid))
+        else:
             frame = _frame(kept, page, grid)
-            parts.extend(_pieces(page, frame, boxes[~own & small], boxes[own & is_letter], paper, grid))
+            parts.extend(_pieces(page, frame, foreign, boxes[own & is_letter], paper, grid))
     return () if len(parts) == 1 and fits and not any(is_big) else tuple(parts)
 
 
-def _titles_apart(split: Split, boxes: Boxes) -> tuple[Split, tuple[bool, ...]]:
-    """The stretches cut around their big lines, those without any mark left out; which of them are big."""
+def _cut_across(split: Split, boxes: Boxes, is_letter: NDArray[np.bool_]) -> tuple[Split, tuple[bool, ...]]:
+    """The stretches cut around their titles and at wide empty strips; which of them are titles."""
     x, y = upright(boxes, split.degrees)
     wide, tall = (boxes[:, 2] - boxes[:, 0]) / 2, (boxes[:, 3] - boxes[:, 1]) / 2
     marks = np.stack([x - wide, y - tall, x + wide, y + tall], axis=1)
     owners = split.owner(boxes)
-    pieces = [
-        piece
-        for index, stretch in enumerate(split.stretches)
-        for piece in without_big_lines(stretch, marks[owners == index], TARGET_X_HEIGHT_PIXELS)
-    ]
+    pieces: list[tuple[Stretch, bool]] = []
+    for index, stretch in enumerate(split.stretches):
+        for piece, big in without_big_lines(stretch, marks[owners == index], TARGET_X_HEIGHT_PIXELS):
+            inside = is_letter & (owners == index) & (y >= piece.top) & (y < piece.bottom)
+            cut = (piece,) if big else cut_at_gaps(piece, marks[inside], TARGET_X_HEIGHT_PIXELS)
+            pieces.extend((each, big) for each in cut)
     return Split(tuple(stretch for stretch, _ in pieces), split.degrees), tuple(big for _, big in pieces)
 
 
@@ -158,29 +161,46 @@ def _piece(page: PreparedPage, frame: _Frame, foreign: Boxes, paper: int, grid: 
     )
 
 
-def _title(page: PreparedPage, own: Boxes, foreign: Boxes, paper: int, grid: Grid) -> PreparedPage:
-    """Big letters brought to the reading size."""
-    height, width = page.views[0].shape[:2]
-    tall = np.median(own[:, 3] - own[:, 1])
-    margin = int(tall)
-    left, top = max(0, int(own[:, 0].min()) - margin), max(0, int(own[:, 1].min()) - margin)
-    right, bottom = min(width, int(own[:, 2].max()) + margin), min(height, int(own[:, 3].max()) + margin)
-    source = page.views[0][top:bottom, left:right, 0].copy()
-    for x0, y0, x1, y1 in foreign - np.array([left, top, left, top]):
-        source[max(y0 - 1, 0) : max(y1 + 1, 0), max(x0 - 1, 0) : max(x1 + 1, 0)] = paper
-    letters = measure_letters(source)
-    scale = (
-        reading_scale(letters, None) if letters.components else _MEAN_LETTER * TARGET_X_HEIGHT_PIXELS / tall
-    )
-    scale = min(_ROOMY * scale, grid.most_columns * grid.cell_width / source.shape[1], 1.0)
-    across, down = max(1, round(source.shape[1] * scale)), max(1, round(source.shape[0] * scale))
-    small = np.asarray(Image.fromarray(source).resize((across, down), Image.Resampling.LANCZOS))
+class _Cutting:
+    """Marks cut out of the view with a margin, others painted over."""
+
+    def __init__(self, page: PreparedPage, own: Boxes, foreign: Boxes, paper: int) -> None:
+        height, width = page.views[0].shape[:2]
+        self._tall = float(np.median(own[:, 3] - own[:, 1]))
+        margin = max(_MARGIN_PIXELS, int(self._tall))
+        self.left, self.top = max(0, int(own[:, 0].min()) - margin), max(0, int(own[:, 1].min()) - margin)
+        right, bottom = min(width, int(own[:, 2].max()) + margin), min(height, int(own[:, 3].max()) + margin)
+        self.pixels = page.views[0][self.top : bottom, self.left : right, 0].copy()
+        shifted = foreign - np.array([self.left, self.top, self.left, self.top])
+        for x0, y0, x1, y1 in shifted[_meets(shifted, right - self.left, bottom - self.top)]:
+            self.pixels[max(y0 - 1, 0) : y1 + 1, max(x0 - 1, 0) : x1 + 1] = paper
+
+    def reading_scale(self) -> float:
+        """What brings the letters of a title to the reading size."""
+        letters = measure_letters(self.pixels)
+        if letters.components:
+            return _ROOMY * reading_scale(letters, None)
+        return _ROOMY * _MEAN_LETTER * TARGET_X_HEIGHT_PIXELS / self._tall
+
+    def most(self, grid: Grid) -> float:
+        """The largest scale that the grid holds."""
+        height, width = (int(side) for side in self.pixels.shape)
+        return min(
+            1.0, grid.most_columns * grid.cell_width / width, grid.most_rows * grid.cell_height / height
+        )
+
+
+def _resized(page: PreparedPage, cutting: _Cutting, scale: float, paper: int, grid: Grid) -> PreparedPage:
+    """Letters of another size than the text of the page, brought to the reading size."""
+    height, width = cutting.pixels.shape
+    across, down = max(1, round(width * scale)), max(1, round(height * scale))
     rows = max(-(-down // grid.cell_height), _LEAST_ROWS)
     columns = max(-(-across // grid.cell_width), _LEAST_COLUMNS)
     view = np.full((rows * grid.cell_height, columns * grid.cell_width, 1), paper, np.uint8)
-    view[:down, :across, 0] = small
+    resized = Image.fromarray(cutting.pixels).resize((across, down), Image.Resampling.LANCZOS)
+    view[:down, :across, 0] = np.asarray(resized)
     a, b, c, d, e, f = page.transform
-    wider, taller = source.shape[1] / across, source.shape[0] / down
+    wider, taller, left, top = width / across, height / down, cutting.left, cutting.top
     return replace(
         page,
         views=(view,),

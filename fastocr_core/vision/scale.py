@@ -19,7 +19,7 @@ LEAST_COMPONENTS = 12
 SMALLEST_SURE_PIXELS = 7.0
 BIN_RATIO = 1.06  # of the logarithmic histogram of heights
 CAPITAL_RATIO = (1.24, 1.62)  # height of capitals and figures in x-heights, over the usual faces
-LOWER_CASE_SHARE = 0.4  # of the votes of the highest mode that make a lower one the x-height
+LOWER_CASE_SHARE = 0.28  # of the votes of the highest mode that make a lower one the x-height
 
 
 @dataclass(frozen=True, slots=True)

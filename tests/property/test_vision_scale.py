@@ -182,3 +182,13 @@ def test_the_grain_of_an_empty_leaf_is_not_stretched_into_ink() -> None:
     grain = np.random.default_rng(4).normal(200, 14, (640, 480)).clip(150, 235).astype(np.uint8)
     view = prepare(Image.fromarray(grain), model_vision("mini")).views[0]
     assert view.std() < 1.5 * grain.std()
+
+
+@pytest.mark.parametrize("pixels", [24, 30, 40])
+def test_lists_of_capitals_and_figures_are_measured_by_their_small_letters(pixels: int) -> None:
+    font = ImageFont.load_default(pixels)
+    sheet = Image.new("L", (900, 40 * 30), 245)
+    for line in range(28):
+        ImageDraw.Draw(sheet).text((60, 40 * line), f"{10 + line}    Form {871 + line}", 20, font)
+    box = font.getbbox("x", anchor="ls")
+    assert measure_letters(np.asarray(sheet)).x_height_pixels == pytest.approx(-box[1], rel=0.12)

@@ -1,5 +1,6 @@
 """Columns are found by their letters alone: in made pages of boxes, at any skew, and never in tables or one column."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastocr_core.vision.gaps import cut_at_gaps
 from fastocr_core.vision.regions import Boxes, Stretch, skew_of, split_columns
 
 X_HEIGHT = 10.0
@@ -137,3 +139,35 @@ def _disjoint(stretches: tuple[Stretch, ...]) -> bool:
 
 def test_an_empty_page() -> None:
     assert split_columns(np.zeros((0, 4), np.int64), X_HEIGHT) is None
+
+
+def _stretch() -> Stretch:
+    return Stretch(-math.inf, -math.inf, math.inf, math.inf)
+
+
+def test_a_foot_far_below_the_text_is_a_piece_of_its_own() -> None:
+    text, foot = column(100, 700, 80, 10, 1), column(100, 300, 900, 1, 2)
+    page = np.concatenate([text, foot]).astype(float)
+    above, below = cut_at_gaps(_stretch(), page, X_HEIGHT)
+    assert 310 < above.bottom == below.top < 900
+    assert (above.top, below.bottom) == (-math.inf, math.inf)
+
+
+def test_paragraphs_and_specks_make_no_pieces() -> None:
+    text = np.concatenate([column(100, 700, 80, 5, 1), column(100, 700, 280, 5, 2)])
+    specks = np.array([[400, 700, 404, 705], [200, 990, 206, 995]])
+    assert len(cut_at_gaps(_stretch(), np.concatenate([text, specks]).astype(float), X_HEIGHT)) == 1
+    number = np.array([[400, 900, 407, 914]])  # a page number of one figure
+    assert len(cut_at_gaps(_stretch(), np.concatenate([text, specks, number]).astype(float), X_HEIGHT)) == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 900), st.integers(0, 3000), st.integers(1, 30)), max_size=40))
+def test_pieces_follow_each_other_without_a_hole(letters: list[tuple[int, int, int]]) -> None:
+    boxes = np.array([(x, y, x + 7, y + high) for x, y, high in letters], float).reshape(-1, 4)
+    pieces = cut_at_gaps(_stretch(), boxes, X_HEIGHT)
+    assert (pieces[0].top, pieces[-1].bottom) == (-math.inf, math.inf)
+    assert all(one.bottom == other.top for one, other in itertools.pairwise(pieces))
+    for _, top, _, bottom in boxes:
+        assert any(piece.top <= (top + bottom) / 2 < piece.bottom for piece in pieces)
+        assert all(not top < piece.top < bottom for piece in pieces)

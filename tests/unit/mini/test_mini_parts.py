@@ -74,10 +74,10 @@ def test_nothing_else_is_taken_for_columns(part: str) -> None:
             assert prepared.parts == (), page.file
 
 
-def _titled(title_pixels: int) -> Image.Image:
+def _titled(title_pixels: int, title_top: int = 40) -> Image.Image:
     sheet = Image.new("L", (900, 700), 245)
     pen = ImageDraw.Draw(sheet)
-    pen.text((80, 40), "The Harbour", 20, ImageFont.load_default(title_pixels))
+    pen.text((80, title_top), "The Harbour", 20, ImageFont.load_default(title_pixels))
     for line in range(16):
         text = "the lamp was lit at dusk and burned all night without smoke"
         pen.text((60, 180 + 28 * line), text, 20, ImageFont.load_default(18))
@@ -98,7 +98,7 @@ def test_a_title_in_large_letters_is_made_smaller_by_itself() -> None:
 
 
 def test_a_heading_a_little_larger_than_the_text_stays_with_it() -> None:
-    assert prepare_mini(_titled(26), MINI_VISION, None).parts == ()
+    assert prepare_mini(_titled(26, 120), MINI_VISION, None).parts == ()
 
 
 def _stacked(times: int) -> Image.Image:

@@ -53,3 +53,8 @@ def test_wer(reference: str, hypothesis: str, rate: float) -> None:
 )
 def test_word_f1(reference: str, hypothesis: str, score: float) -> None:
     assert word_f1(reference, hypothesis) == pytest.approx(score)
+
+
+def test_ligatures_are_a_matter_of_setting() -> None:
+    assert cer("De\ufb01ner of\ufb01ce \ufb02at", "Definer office flat") == 0.0 == wer("\ufb01le", "file")
+    assert word_f1("\ufb01le \ufb02at", "file flat") == 1.0

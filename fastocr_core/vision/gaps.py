@@ -1,0 +1,43 @@
+"""Wide empty strips of a page: what lies above and below one is read by itself, and the emptiness is not read at all.
+
+So a foot far below a short text is not forgotten, and a page that is half empty costs half.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastocr_core.vision.regions import Stretch
+
+_EMPTY = 12.0  # height of a strip, x-heights: about five lines
+_WORD_LETTERS = 2  # a piece has so many letters, or one of full height
+_FULL_HEIGHT = 0.9
+
+
+def cut_at_gaps(stretch: Stretch, letters: NDArray[np.float64], x_height: float) -> tuple[Stretch, ...]:
+    """Pieces of a stretch from the top; specks by themselves make none, but stay with the piece above or below.
+
+    letters: upright boxes of the letters in it, float64 [N, 4]: left, top, right, bottom, pixels.
+    """
+    if not len(letters):
+        return (stretch,)
+    sorted_letters = letters[np.argsort(letters[:, 1], kind="stable")]
+    reach = np.maximum.accumulate(sorted_letters[:, 3])
+    wide = np.flatnonzero(sorted_letters[1:, 1] - reach[:-1] > _EMPTY * x_height) + 1
+    groups = np.split(np.arange(len(sorted_letters)), wide)
+    sound = [group for group in groups if _is_text(sorted_letters[group], x_height)]
+    cuts = [
+        (reach[above[-1]] + sorted_letters[below[0], 1]) / 2 for above, below in itertools.pairwise(sound)
+    ]
+    edges = [stretch.top, *map(float, cuts), stretch.bottom]
+    return tuple(
+        Stretch(stretch.left, top, stretch.right, bottom) for top, bottom in itertools.pairwise(edges)
+    )
+
+
+def _is_text(letters: NDArray[np.float64], x_height: float) -> bool:
+    tallest = float((letters[:, 3] - letters[:, 1]).max())
+    return len(letters) >= _WORD_LETTERS or tallest >= _FULL_HEIGHT * x_height
