@@ -15,8 +15,8 @@ _KINDS = (
 )  # fmt: skip
 # a whole sheet costs as many image tokens as several small pages; prose is learned on those
 _SHEET_KINDS = (
-    ("prose", 1.5), ("mixed", 2.0), ("lists", 1.0), ("letter", 0.7), ("tables", 2.5), ("forms", 1.0), ("contents", 1.5),
-    ("directory", 1.8), ("sideheads", 1.2), ("listing", 0.4), ("screens", 0.9),
+    ("prose", 1.5), ("mixed", 2.0), ("lists", 1.0), ("letter", 0.7), ("tables", 3.5), ("forms", 1.0), ("contents", 1.5),
+    ("directory", 3.0), ("sideheads", 2.0), ("listing", 0.4), ("screens", 0.9),
 )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def _whole(chance: float) -> PageRange:
         gutter_pixels=(14, 60), furniture_share=0.35, footnote_share=0.12, emphasis_share=0.35, reverse_share=0.08,
         neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6,
     )  # fmt: skip
-    if chance > 0.83:  # a whole sheet at 150 dpi
+    if chance > 0.72:  # a whole sheet at 150 dpi
         style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)
         return PageRange(
             (40, 54),
@@ -66,9 +66,9 @@ def _whole(chance: float) -> PageRange:
             worn_share=0.5,
             real_share=0.25,
         )
-    if chance > 0.73:  # a column
+    if chance > 0.62:  # a column
         return PageRange((12, 50), (8, 17), style, 0.12, offset_share=0.3, worn_share=0.5, real_share=0.1)
-    if chance > 0.58:
+    if chance > 0.5:
         return PageRange(
             (8, 22), (10, 26), style, 0.2, blank_share=0.03, offset_share=0.4, worn_share=0.5, real_share=0.1
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fastocr_core.models.mini.train.placement import PlacedWord
+from fastocr_core.models.mini.train.tabular import with_codes
 from fastocr_core.models.mini.train.typesetting import Frame, Manner, Setter, width_of
 
 _CUT_SHARE = (0.2, 0.65)  # how much is seen of a letter cut by the edge
@@ -64,7 +65,7 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int) -> None:
         for place in (0.0, 0.5, 1.0) if thirds else (0.0, 1.0):
             if line and setter.chance(0.4):
                 continue
-            texts = [*setter.words(setter.count(1, 5), face)[:5]]
+            texts = with_codes(setter, setter.words(setter.count(1, 5), face)[:5])
             if place == 1.0 and setter.chance(0.5):
                 texts = setter.one_of("{}", "page {}", "{}", "Seite {}").format(page).split()
             piece = setter.placed([t for t in texts if face.covers(t)], face, 0.0, baseline, manner, room)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fastocr_core.models.mini.train.blocks import bullets, paragraph, pieces_of
 from fastocr_core.models.mini.train.placement import PlacedWord, Rule
-from fastocr_core.models.mini.train.tabular import figure
+from fastocr_core.models.mini.train.tabular import figure, with_codes
 from fastocr_core.models.mini.train.typesetting import Frame, Manner, Piece, Setter, width_of
 
 
@@ -69,7 +69,8 @@ def _numbered(setter: Setter, frame: Frame, number: int) -> None:
     """A paragraph with its number hanging at the left, a bold word or two at its start now and then."""
     start = 2.6 * setter.manner.pixels
     manner = replace(setter.manner, indent=start, hang=start)
-    pieces = pieces_of(setter, setter.words(setter.count(2, 60)))
+    pieces = pieces_of(setter, with_codes(setter, setter.words(setter.count(2, 60))))
+    pieces = [piece for piece in pieces if piece[1].covers(piece[0])]
     if frame.room < start + 6 * manner.pixels or not pieces:
         return
     if setter.chance(0.3) and setter.family.bold.covers(pieces[0][0]):

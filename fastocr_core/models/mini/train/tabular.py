@@ -13,19 +13,46 @@ _CURRENCIES = ("€", "$", "£", "¥", "EUR", "Fr.", "DM", "fl.")
 
 def figure(setter: Setter) -> str:
     """A number as print has them: counts, decimals, sums, dates, years, shares, telephone numbers, signs before and after."""
-    kind = setter.count(0, 13)
+    kind = setter.count(0, 17)
     whole = setter.count(0, 10 ** setter.count(1, 6))
     cents = setter.count(0, 99)
     day, month, year = setter.count(1, 31), setter.count(1, 12), setter.count(1500, 2030)
     shapes = (
         f"{whole}", f"{whole}", f"{whole:,}", f"{whole:,}".replace(",", "."), f"{whole}.{cents:02d}", f"{whole},{cents:02d}",
         f"{day}.{month}.{year}", f"{year}-{month:02d}-{day:02d}", f"{day}/{month}/{year % 100:02d}", f"{year}",
+        f"{cents:02d}-{(cents + day) % 100:02d}", f"{day}.{month}.{cents}-{setter.count(1, 120)}",
+        f"({month:02d}-{day:02d}-{year})",
+        f"{setter.count(1000, 99999)}{setter.one_of('A', 'B', 'C', 'D', 'E', 'G', 'T', 'X')}",
         f"{cents}%", f"{setter.count(0, 999):03d}-{setter.count(0, 9999):04d}", f"({whole})", f"{year}–{year % 100:02d}",
     )  # fmt: skip
     text = shapes[kind]
     if setter.chance(0.08):
         text = f"{setter.one_of(*_CURRENCIES)}{text}" if setter.chance(0.5) else f"-{text}"
     return text
+
+
+def code(setter: Setter) -> str:
+    """Letters and figures that mean nothing: abbreviations, two with a stroke between them, in brackets or not."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    words = ["".join(setter.one_of(*letters) for _ in range(setter.count(2, 6))) for _ in range(2)]
+    text = f"{words[0]}/{words[1]}" if setter.chance(0.4) else words[0]
+    if setter.chance(0.3):
+        text = f"{setter.count(1, 9999)}{text[:2]}" + ("(D)" if setter.chance(0.2) else "")
+    return f"({text})" if setter.chance(0.35) else text
+
+
+def with_codes(setter: Setter, words: list[str]) -> list[str]:
+    """The words, in lists of a technical kind some of them codes, numbers or signs instead."""
+    if not setter.chance(0.35):
+        return words
+    return [
+        code(setter)
+        if setter.chance(0.25)
+        else setter.one_of("=", "#", "&", figure(setter))
+        if setter.chance(0.08)
+        else word
+        for word in words
+    ]
 
 
 def figures(setter: Setter, frame: Frame) -> bool:
@@ -43,7 +70,10 @@ def _cell(
         number = figure(setter)
         fitting = face.covers(number) and width_of(number, face, manner.pixels) <= room
         return [[number]] if fitting else []
-    texts = setter.words(setter.count(1, 4) if lines == 1 else setter.count(2, 7 * lines), face)
+    texts = with_codes(
+        setter, setter.words(setter.count(1, 4) if lines == 1 else setter.count(2, 7 * lines), face)
+    )
+    texts = [text for text in texts if face.covers(text)]
     if lines == 1:
         texts = texts[:3]
     cell: list[list[str]] = []
@@ -219,7 +249,8 @@ def directory(setter: Setter, frame: Frame) -> bool:
         code = f"{root}{joint}{number}" if dotted else setter.one_of(str(number), f"{number}-{number + 3}")
         number += setter.count(1, 3)
         x = frame.left + first + (steps if setter.chance(0.4) else 0.0)
-        words = [word for word in setter.words(setter.count(1, 16 if long else 6)) if face.covers(word)]
+        words = with_codes(setter, setter.words(setter.count(1, 16 if long else 6)))
+        words = [word for word in words if face.covers(word)]
         room = frame.left + first + stop - 0.8 * manner.pixels - x  # a gap stays between code and name
         if not words or not face.covers(code) or width_of(code, face, manner.pixels) > room:
             continue
