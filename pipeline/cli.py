@@ -322,7 +322,8 @@ def _say(line: str, *, err: bool = False) -> None:
     """One line, whatever is in it: names and texts of documents come from strangers."""
     from pipeline.plain_line import plain_line
 
-    typer.echo(plain_line(line), err=err)
+    with contextlib.suppress(BrokenPipeError):  # whoever has heard enough has not failed the command
+        typer.echo(plain_line(line), err=err)
 
 
 def _code_for(error: Exception) -> int:
@@ -403,7 +404,8 @@ def _run(flags: dict[str, Any], file: Path | None, strict: bool) -> int:
     for line in summary_lines(summary, observer, configuration.cluster.gpu_hour_price):
         _say(line)
     if summary.first_lines:
-        typer.echo("\nfirst lines read")
+        _say("")
+        _say("first lines read")
         for line in first_lines(summary):
             _say(line)
     return summary.exit_code(strict=strict)

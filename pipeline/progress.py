@@ -2,6 +2,7 @@
 log, whether or not anything has happened meanwhile.
 """
 
+import contextlib
 import shutil
 import sys
 import threading
@@ -53,7 +54,7 @@ class Observer:
         """One remark on a line of its own."""
         with self._lock:
             self._break()
-            print(plain_line(text), file=self._stream, flush=True)
+            self._print(plain_line(text))
 
     def listing(self, objects: int) -> None:
         """So many objects of the source are listed, and more are to come."""
@@ -182,15 +183,20 @@ class Observer:
             self._last_line = now
             if self._live:
                 columns = shutil.get_terminal_size().columns - 1
-                print(f"\r\x1b[K{text[:columns]}", end="", file=self._stream, flush=True)
+                self._print(f"\r\x1b[K{text[:columns]}", end="")
                 self._line_open = True
             else:
-                print(text, file=self._stream, flush=True)
+                self._print(text)
 
     def _break(self) -> None:
         if self._line_open:
-            print(file=self._stream)
+            self._print("")
             self._line_open = False
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        """A terminal that was closed or a log that is full is no reason to end a run of days."""
+        with contextlib.suppress(OSError):
+            print(text, end=end, file=self._stream, flush=True)
 
 
 def duration_words(seconds: float) -> str:

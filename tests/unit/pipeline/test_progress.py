@@ -41,6 +41,25 @@ def _done(number: int, pages: int = 10, flagged: int = 1, failed: int = 2) -> Sh
     )  # fmt: skip
 
 
+class GoneStream(io.StringIO):
+    """A stream whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(text)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_reader_who_leaves_ends_no_run(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GoneStream, "isatty", lambda self: live)
+    observer = Observer(GoneStream())
+    observer.note("2 objects found")
+    observer.reading(20, 20)
+    observer.shard_done(_done(0))
+    observer.shard_done(_done(1))
+    observer.close()
+    assert observer.pages_read == 20
+
+
 def test_an_actor_with_two_engines_at_work_is_busy_and_no_more() -> None:
     observer = Observer(io.StringIO())
     observer.reading(10, 0, ocr_actors=1, gpus_per_actor=0.0)

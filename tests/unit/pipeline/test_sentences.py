@@ -2,9 +2,11 @@
 
 import traceback
 
+import pytest
+import typer
 from ray.exceptions import RayTaskError
 
-from pipeline.cli import _sentence
+from pipeline.cli import _say, _sentence
 from workers.object_store import StorageError, StorageUnreachable
 
 
@@ -41,3 +43,11 @@ def test_an_error_of_a_ray_task_is_said_without_its_traceback() -> None:
     told = RayTaskError("survey_batch", "Traceback ...\n  File ...", full).as_instanceof_cause()
     assert isinstance(told, StorageError)
     assert _sentence(told) == "fastocr: /archive/out/batch-0000000: No space left on device."
+
+
+def test_whoever_stops_listening_fails_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*words: object, **options: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(typer, "echo", gone)
+    _say("pages       5: 4 ok, 1 flagged")
