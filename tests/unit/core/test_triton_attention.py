@@ -129,7 +129,7 @@ def test_without_triton_or_a_gpu_the_backend_says_so(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(triton_gather, "split", None)
     with pytest.raises(RuntimeError, match="needs the package triton"):
         attention_backend("triton")
-    with pytest.raises(ValueError, match="known: gather, triton, masked"):
+    with pytest.raises(ValueError, match="known: gather, together, triton, masked"):
         attention_backend("nonsense")
 
 
