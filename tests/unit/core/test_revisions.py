@@ -28,7 +28,7 @@ def test_unknown_model() -> None:
 
 
 def test_a_folder_without_weights_is_said(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no model.safetensors in"):
+    with pytest.raises(FileNotFoundError, match=r"there is no model\.safetensors in"):
         model_revision(str(tmp_path))
 
 
