@@ -27,7 +27,7 @@ _MARGIN_PIXELS = 10
 _LEAST_ROWS, _LEAST_COLUMNS = 8, 8  # cells; smaller pages were never learned from
 _LETTER_HEIGHTS, _LETTER_WIDTH, _LETTER_INK = (4, 34), 120, 6  # pixels at the reading size
 _MEAN_LETTER = 1.25  # x-heights, over lower case and capitals
-_ROOMY = 1.2  # letters of titles may all be capitals, which are measured as if they were small
+_ROOMY = 1.1  # letters of titles may all be capitals, which are measured as if they were small
 _MARK_PIXELS = 3  # lower marks are specks
 _WHOLE_PAGE = Split((Stretch(-math.inf, -math.inf, math.inf, math.inf),), 0.0)
 
