@@ -19,11 +19,21 @@ REQUIRED: dict[Place, tuple[str, ...]] = {
     ("pypdf_r6-owner-password.pdf", 1): ("pdf encryption test",),
     ("pil_g4-multi.tiff", 2): ("Page2",),
     ("pil_g4-multi.tiff", 3): ("Page3",),
-    ("tess_eurotext.tif", 1): ("12.5%", "cão preguiçoso", "über"),
+    ("tess_eurotext.tif", 1): ("12.5%", "über"),
+    ("ocrmypdf_ccitt.pdf", 1): ("32 Track MIDI Sequence Recorder", "TIMING CORRECTION"),
+    ("pypdf_Seige_of_Vicksburg_Sample_OCR.pdf", 1): ("SIEGE OF VICKSBURG", "49"),
+    ("pypdf_Seige_of_Vicksburg_Sample_OCR.pdf", 2): ("50",),
+    ("pypdf_Seige_of_Vicksburg_Sample_OCR.pdf", 3): ("52",),
+    ("pypdf_Seige_of_Vicksburg_Sample_OCR.pdf", 6): ("55",),
+    ("tess_8087_054.3B.tif", 1): ("This is Greater Serbia", "fortress walls squatting", "Dubrovnik"),
     ("unstructured_irm_400_pages.pdf", 1): ("IDRS Terminal Responses",),
 }
 # Of these pages, what must come before what.
-IN_ORDER: dict[Place, tuple[str, ...]] = {("tess_eurotext.tif", 1): ("12.5%", "über", "cão preguiçoso")}
+IN_ORDER: dict[Place, tuple[str, ...]] = {
+    ("tess_eurotext.tif", 1): ("12.5%", "über"),
+    ("ocrmypdf_ccitt.pdf", 1): ("32 Track MIDI Sequence Recorder", "TIMING CORRECTION"),
+    ("tess_8087_054.3B.tif", 1): ("This is Greater Serbia", "fortress walls squatting"),
+}
 # What a text layer says that does not belong to the letters drawn.
 JUNK = {("ocrmypdf_truetype_font_nomapping.pdf", 1): '"7+%-'}
 
