@@ -1,6 +1,7 @@
 """One small run, interrupted as by Ctrl-C on a terminal, carried on, and reported; on a real Ray."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,7 +120,10 @@ def test_every_actor_wrote_what_is_to_be_measured(story: Story) -> None:
     assert any(
         found >= {"pages_drawn", "busy_share"} for (stage, _), found in names.items() if stage == "rasterize"
     )
-    assert sum(row["value"] for row in rows if row["name"] == "pages") >= DOCUMENTS * PAGES - 16
+    # a run that is interrupted loses the numbers of its last seconds; those of the run to the end are all there
+    left = re.search(r"(\d+) left to read", story.output)
+    assert left is not None
+    assert sum(row["value"] for row in rows if row["name"] == "pages") >= int(left[1]) > 0
 
 
 def test_the_report_of_the_run(story: Story, tmp_path: Path) -> None:
