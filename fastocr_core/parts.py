@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from threading import Lock
 
-from fastocr_core.output import FinishReason, PageText, mean_logprob, min_logprob_window
+from fastocr_core.output import FinishReason, PageText, mean_logprob
 from fastocr_core.vision.prepared import PreparedPage
 
 _WORST_FIRST: tuple[FinishReason, ...] = ("error", "loop", "length", "stop")
@@ -76,7 +76,7 @@ def join_parts(parts: Sequence[PageText]) -> PageText:
         tokens=tuple(token for part in parts for token in part.tokens),
         logprobs=logprobs,
         mean_logprob=mean_logprob(logprobs),
-        min_logprob_window=min(min_logprob_window(part.logprobs) for part in parts),
+        min_logprob_window=min(part.min_logprob_window for part in parts),
         image_tokens=image_tokens,
         output_tokens=outputs,
         image_kv_read_share=_mean([part.image_kv_read_share for part in parts], reads),

@@ -7,7 +7,6 @@ the extra `eval` and a checkout (the pages are not in the wheel).
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +18,7 @@ from fastocr_core.config import DEFAULT_KEPT_SHARE, DecodePolicy, EngineLimits
 from fastocr_core.decoding import build_policy
 from fastocr_core.decoding.budget import BudgetReport, budget_report
 from fastocr_core.engine import Engine
+from fastocr_core.evaluation.contenders import at_read_share, baseline, label_of
 from fastocr_core.models import load
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.models.mini.heldout.pages import HeldOutPage
@@ -111,8 +111,7 @@ class Comparison:
     def nominal(self) -> Iterator[Contender]:
         """Baselines at the kept share as given."""
         for name, variant in BASELINES:
-            variant = self._possible(name, variant)
-            policy = self._fitting(DecodePolicy.named(name, kept_share=self.kept_share, variant=variant))
+            policy = self._baseline(name, variant, self.kept_share)
             yield Contender("nominal", label_of(policy), policy)
 
     def equal_bytes(self, fastocr: Row) -> Iterator[Contender]:
@@ -121,7 +120,7 @@ class Comparison:
             return
         outputs = fastocr.quality.output_tokens / sum(not page.blank for page in self.pages)
         for name, variant in BASELINES:
-            policy = self._fitting(DecodePolicy.named(name, variant=self._possible(name, variant)))
+            policy = self._baseline(name, variant, DEFAULT_KEPT_SHARE)
             equal = at_read_share(
                 policy,
                 fastocr.budget.image_kv_read_share,
@@ -131,56 +130,11 @@ class Comparison:
             )
             yield Contender("bytes", label_of(policy), equal)
 
-    def _possible(self, name: str, variant: str) -> str:
+    def _baseline(self, name: str, variant: str, kept_share: float) -> DecodePolicy:
         """VisionZip ranks by the length of the embeddings where the tower has no attention."""
-        return "norm" if name == "visionzip" and not self.scored_tower else variant
-
-    def _fitting(self, policy: DecodePolicy) -> DecodePolicy:
-        """FastV leaves as large a part of a shallow decoder whole as it would of one of 28 layers, at least
-        one layer.
-        """
-        if policy.name != "fastv":
-            return policy
-        return replace(policy, prune_layer=max(1, round(policy.prune_layer * self.model.shape.layers / 28)))
-
-
-def label_of(policy: DecodePolicy) -> str:
-    """Name and variant; what is not the published method says so."""
-    if policy.name == "fastv":
-        return f"fastv, K = {policy.prune_layer}"
-    if policy.name == "visionzip":
-        return (
-            "visionzip"
-            if policy.chosen_variant == "attention"
-            else "visionzip by token norm (not as published)"
-        )
-    return f"{policy.name}, {policy.chosen_variant}"
-
-
-def at_read_share(
-    policy: DecodePolicy, share: float, layers: int, image_tokens: float, outputs: float
-) -> DecodePolicy | None:
-    """The policy with the kept share at which steps read `share` of the image cache on average; None where
-    its whole layers alone read more.
-    """
-    if policy.name == "fastv":
-        kept = (share * layers - policy.prune_layer) / max(1, layers - policy.prune_layer)
-        if kept <= 0:
-            return None
-        return replace(policy, kept_share=min(1.0, kept))
-    if policy.name == "h2o" and policy.chosen_variant == "dynamic":
-        return replace(policy, kept_share=min(1.0, dynamic_share(share, image_tokens, outputs)))
-    return replace(policy, kept_share=min(1.0, share))
-
-
-def dynamic_share(share: float, image_tokens: float, outputs: float) -> float:
-    """Kept share of dynamic H2O, which starts with twice its k tokens and loses one a step.
-
-    Over T outputs it sees k + k * k / (2 T) tokens on average where T > k; that is solved for k.
-    """
-    wanted = share * image_tokens
-    kept = outputs * (math.sqrt(1 + 2 * wanted / outputs) - 1) if outputs else 0.0
-    return kept / image_tokens if 0 < kept <= outputs else share / 2
+        if name == "visionzip" and not self.scored_tower:
+            variant = "norm"
+        return baseline(name, variant, kept_share, self.model.shape.layers)
 
 
 _HEADER = (

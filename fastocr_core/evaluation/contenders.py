@@ -1,9 +1,9 @@
 """Which policies meet in `fastocr eval fixation`, and with which kept shares: nominally the same, and at equal bytes."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fastocr_core.bench.policies import at_read_share, label_of
 from fastocr_core.config import DEFAULT_KEPT_SHARE, DecodePolicy
 
 KEPT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -132,3 +132,42 @@ def baseline(name: str, variant: str, share: float, layers: int) -> DecodePolicy
         whole = max(1, round(policy.prune_layer * layers / LAYERS_WHEN_PUBLISHED))
         return replace(policy, prune_layer=whole)
     return policy
+
+
+def label_of(policy: DecodePolicy) -> str:
+    """Name and variant; what is not the published method says so."""
+    if policy.name == "fastv":
+        return f"fastv, K = {policy.prune_layer}"
+    if policy.name == "visionzip":
+        return (
+            "visionzip"
+            if policy.chosen_variant == "attention"
+            else "visionzip by token norm (not as published)"
+        )
+    return f"{policy.name}, {policy.chosen_variant}"
+
+
+def at_read_share(
+    policy: DecodePolicy, share: float, layers: int, image_tokens: float, outputs: float
+) -> DecodePolicy | None:
+    """The policy with the kept share at which steps read `share` of the image cache on average; None where
+    its whole layers alone read more.
+    """
+    if policy.name == "fastv":
+        kept = (share * layers - policy.prune_layer) / max(1, layers - policy.prune_layer)
+        if kept <= 0:
+            return None
+        return replace(policy, kept_share=min(1.0, kept))
+    if policy.name == "h2o" and policy.chosen_variant == "dynamic":
+        return replace(policy, kept_share=min(1.0, dynamic_share(share, image_tokens, outputs)))
+    return replace(policy, kept_share=min(1.0, share))
+
+
+def dynamic_share(share: float, image_tokens: float, outputs: float) -> float:
+    """Kept share of dynamic H2O, which starts with twice its k tokens and loses one a step.
+
+    Over T outputs it sees k + k * k / (2 T) tokens on average where T > k; that is solved for k.
+    """
+    wanted = share * image_tokens
+    kept = outputs * (math.sqrt(1 + 2 * wanted / outputs) - 1) if outputs else 0.0
+    return kept / image_tokens if 0 < kept <= outputs else share / 2

@@ -1,5 +1,5 @@
 """The pieces in which the embedded reader reads a page that it cannot read in one go: columns, sheets beyond its grid, titles
-in letters too large for it.
+in letters too large for it, what lies beyond a wide empty strip.
 
 Each piece is a page of its own, letters of its neighbours painted over. Its cells are cells of the whole page, except in
 titles, which are made smaller.
@@ -67,13 +67,12 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
         own = owners == index
         if not big and not (own & is_letter).any():
             continue
-        foreign, kept = boxes[~own & small], boxes[own & (heights >= _MARK_PIXELS) & (small | big)]
+        sheet = _Sheet(page, paper, grid, boxes[~own & small])
+        kept = boxes[own & (heights >= _MARK_PIXELS) & (small | big)]
         if big:
-            title = _Cutting(page, kept, foreign, paper)
-            parts.append(_resized(page, title, min(title.reading_scale(), title.most(grid)), paper, grid))
+            parts.append(sheet.title(kept))
         else:
-            frame = _frame(kept, page, grid)
-            parts.extend(_pieces(page, frame, foreign, boxes[own & is_letter], paper, grid))
+            parts.extend(sheet.text(kept, boxes[own & is_letter]))
     return () if len(parts) == 1 and fits and not any(is_big) else tuple(parts)
 
 
@@ -93,41 +92,97 @@ def _cut_across(split: Split, boxes: Boxes, is_letter: NDArray[np.bool_]) -> tup
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
-    """Cells of the page: rows [top, bottom), columns [left, right)."""
+class _Sheet:
+    """The page that pieces are cut from. `foreign` are marks of other pieces, pixels; they are painted over."""
 
-    left: int
-    top: int
-    right: int
-    bottom: int
+    page: PreparedPage
+    paper: int
+    grid: Grid
+    foreign: Boxes
 
+    def text(self, marks: Boxes, letters: Boxes) -> Iterator[PreparedPage]:
+        """What holds the marks, along the cells of the page: one piece, or several where it is too high."""
+        across, down = self.grid.cell_width, self.grid.cell_height
+        left = max(0, int(marks[:, 0].min() - _MARGIN_PIXELS) // across)
+        top = max(0, int(marks[:, 1].min() - _MARGIN_PIXELS) // down)
+        right = min(self.page.grid_columns, -(-int(marks[:, 2].max() + _MARGIN_PIXELS) // across))
+        bottom = min(self.page.grid_rows, -(-int(marks[:, 3].max() + _MARGIN_PIXELS) // down))
+        if right - left > self.grid.most_columns:
+            raise ValueError("a line of this page is longer than the reader's grid")
+        middles = (letters[:, 1] + letters[:, 3]) / 2
+        while top < bottom:
+            cut = bottom
+            if bottom - top > self.grid.most_rows:
+                cut = _row_between_lines(
+                    letters, top + self.grid.most_rows // 2, top + self.grid.most_rows, down
+                )
+            inside = (middles >= top * down) & (middles < cut * down)
+            others = np.concatenate([self.foreign, letters[~inside]])
+            yield self._piece(
+                self._cut(left * across, top * down, right * across, cut * down, others),
+                left * across,
+                top * down,
+            )
+            top = cut
 
-def _frame(boxes: Boxes, page: PreparedPage, grid: Grid) -> _Frame:
-    """The cells that hold the boxes and a margin."""
-    left, top = boxes[:, 0].min() - _MARGIN_PIXELS, boxes[:, 1].min() - _MARGIN_PIXELS
-    right, bottom = boxes[:, 2].max() + _MARGIN_PIXELS, boxes[:, 3].max() + _MARGIN_PIXELS
-    return _Frame(
-        max(0, int(left) // grid.cell_width),
-        max(0, int(top) // grid.cell_height),
-        min(page.grid_columns, -(-int(right) // grid.cell_width)),
-        min(page.grid_rows, -(-int(bottom) // grid.cell_height)),
-    )
+    def title(self, marks: Boxes) -> PreparedPage:
+        """Big letters brought to the reading size."""
+        height, width = self.page.views[0].shape[:2]
+        tall = float(np.median(marks[:, 3] - marks[:, 1]))
+        margin = max(_MARGIN_PIXELS, int(tall))
+        left, top = max(0, int(marks[:, 0].min()) - margin), max(0, int(marks[:, 1].min()) - margin)
+        right, bottom = (
+            min(width, int(marks[:, 2].max()) + margin),
+            min(height, int(marks[:, 3].max()) + margin),
+        )
+        pixels = self._cut(left, top, right, bottom, self.foreign)
+        letters = measure_letters(pixels)
+        scale = (
+            reading_scale(letters, None)
+            if letters.components
+            else _MEAN_LETTER * TARGET_X_HEIGHT_PIXELS / tall
+        )
+        widest, highest = (
+            self.grid.most_columns * self.grid.cell_width,
+            self.grid.most_rows * self.grid.cell_height,
+        )
+        scale = min(_ROOMY * scale, 1.0, widest / (right - left), highest / (bottom - top))
+        size = max(1, round((right - left) * scale)), max(1, round((bottom - top) * scale))
+        resized = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
+        return self._piece(resized, left, top, (right - left) / size[0], (bottom - top) / size[1])
 
+    def _cut(self, left: int, top: int, right: int, bottom: int, foreign: Boxes) -> NDArray[np.uint8]:
+        """Pixels of the page without foreign marks, uint8 [bottom - top, right - left]."""
+        pixels = self.page.views[0][top:bottom, left:right, 0].copy()
+        shifted = foreign - np.array([left, top, left, top])
+        for x0, y0, x1, y1 in shifted[_meets(shifted, right - left, bottom - top)]:
+            pixels[max(y0 - 1, 0) : y1 + 1, max(x0 - 1, 0) : x1 + 1] = self.paper
+        return pixels
 
-def _pieces(
-    page: PreparedPage, frame: _Frame, foreign: Boxes, letters: Boxes, paper: int, grid: Grid
-) -> Iterator[PreparedPage]:
-    """The frame as one piece, or as several where it is too high."""
-    if frame.right - frame.left > grid.most_columns:
-        raise ValueError("a line of this page is longer than the reader's grid")
-    top = frame.top
-    while frame.bottom - top > grid.most_rows:
-        cut = _row_between_lines(letters, top + grid.most_rows // 2, top + grid.most_rows, grid.cell_height)
-        below = letters[(letters[:, 1] + letters[:, 3]) / 2 >= cut * grid.cell_height]
-        above = letters[(letters[:, 1] + letters[:, 3]) / 2 < cut * grid.cell_height]
-        yield _piece(page, replace(frame, top=top, bottom=cut), np.concatenate([foreign, below]), paper, grid)
-        foreign, letters, top = np.concatenate([foreign, above]), below, cut
-    yield _piece(page, replace(frame, top=top), foreign, paper, grid)
+    def _piece(
+        self, pixels: NDArray[np.uint8], left: int, top: int, wider: float = 1.0, taller: float = 1.0
+    ) -> PreparedPage:
+        """A page of its own, filled up to whole cells. `wider`, `taller`: pixels of the page per pixel of the piece."""
+        height, width = pixels.shape
+        rows = max(-(-height // self.grid.cell_height), _LEAST_ROWS)
+        columns = max(-(-width // self.grid.cell_width), _LEAST_COLUMNS)
+        view = np.full(
+            (rows * self.grid.cell_height, columns * self.grid.cell_width, 1), self.paper, np.uint8
+        )
+        view[:height, :width, 0] = pixels
+        a, b, c, d, e, f = self.page.transform
+        return replace(
+            self.page,
+            views=(view,),
+            grid_rows=rows,
+            grid_columns=columns,
+            image_tokens=rows * columns,
+            transform=(
+                a * wider, b * taller, c + a * left + b * top, d * wider, e * taller, f + d * left + e * top,
+            ),
+            scale=self.page.scale / wider,
+            ink_share=float((view < self.paper - INK_BELOW_PAPER).mean()),
+        )  # fmt: skip
 
 
 def _row_between_lines(letters: Boxes, first: int, last: int, cell_height: int) -> int:
@@ -135,85 +190,6 @@ def _row_between_lines(letters: Boxes, first: int, last: int, cell_height: int) 
     edges = np.arange(first, last + 1) * cell_height
     met = ((letters[:, 1] < edges[:, None]) & (letters[:, 3] > edges[:, None])).sum(1)
     return int(first + len(met) - 1 - met[::-1].argmin())
-
-
-def _piece(page: PreparedPage, frame: _Frame, foreign: Boxes, paper: int, grid: Grid) -> PreparedPage:
-    rows = max(frame.bottom - frame.top, _LEAST_ROWS)
-    columns = max(frame.right - frame.left, _LEAST_COLUMNS)
-    across, down = frame.left * grid.cell_width, frame.top * grid.cell_height
-    view = np.full((rows * grid.cell_height, columns * grid.cell_width, 1), paper, np.uint8)
-    source = page.views[0][down : frame.bottom * grid.cell_height, across : frame.right * grid.cell_width]
-    height, width = source.shape[:2]
-    view[:height, :width] = source
-    shifted = foreign - np.array([across, down, across, down])
-    for left, top, right, bottom in shifted[_meets(shifted, width, height)]:
-        view[max(top - 1, 0) : bottom + 1, max(left - 1, 0) : right + 1] = paper
-    a, b, c, d, e, f = page.transform
-    return replace(
-        page,
-        views=(view,),
-        grid_rows=rows,
-        grid_columns=columns,
-        image_tokens=rows * columns,
-        transform=(a, b, c + a * across + b * down, d, e, f + d * across + e * down),
-        ink_share=float((view < paper - INK_BELOW_PAPER).mean()),
-        parts=(),
-    )
-
-
-class _Cutting:
-    """Marks cut out of the view with a margin, others painted over."""
-
-    def __init__(self, page: PreparedPage, own: Boxes, foreign: Boxes, paper: int) -> None:
-        height, width = page.views[0].shape[:2]
-        self._tall = float(np.median(own[:, 3] - own[:, 1]))
-        margin = max(_MARGIN_PIXELS, int(self._tall))
-        self.left, self.top = max(0, int(own[:, 0].min()) - margin), max(0, int(own[:, 1].min()) - margin)
-        right, bottom = min(width, int(own[:, 2].max()) + margin), min(height, int(own[:, 3].max()) + margin)
-        self.pixels = page.views[0][self.top : bottom, self.left : right, 0].copy()
-        shifted = foreign - np.array([self.left, self.top, self.left, self.top])
-        for x0, y0, x1, y1 in shifted[_meets(shifted, right - self.left, bottom - self.top)]:
-            self.pixels[max(y0 - 1, 0) : y1 + 1, max(x0 - 1, 0) : x1 + 1] = paper
-
-    def reading_scale(self) -> float:
-        """What brings the letters of a title to the reading size."""
-        letters = measure_letters(self.pixels)
-        if letters.components:
-            return _ROOMY * reading_scale(letters, None)
-        return _ROOMY * _MEAN_LETTER * TARGET_X_HEIGHT_PIXELS / self._tall
-
-    def most(self, grid: Grid) -> float:
-        """The largest scale that the grid holds."""
-        height, width = (int(side) for side in self.pixels.shape)
-        return min(
-            1.0, grid.most_columns * grid.cell_width / width, grid.most_rows * grid.cell_height / height
-        )
-
-
-def _resized(page: PreparedPage, cutting: _Cutting, scale: float, paper: int, grid: Grid) -> PreparedPage:
-    """Letters of another size than the text of the page, brought to the reading size."""
-    height, width = cutting.pixels.shape
-    across, down = max(1, round(width * scale)), max(1, round(height * scale))
-    rows = max(-(-down // grid.cell_height), _LEAST_ROWS)
-    columns = max(-(-across // grid.cell_width), _LEAST_COLUMNS)
-    view = np.full((rows * grid.cell_height, columns * grid.cell_width, 1), paper, np.uint8)
-    resized = Image.fromarray(cutting.pixels).resize((across, down), Image.Resampling.LANCZOS)
-    view[:down, :across, 0] = np.asarray(resized)
-    a, b, c, d, e, f = page.transform
-    wider, taller, left, top = width / across, height / down, cutting.left, cutting.top
-    return replace(
-        page,
-        views=(view,),
-        grid_rows=rows,
-        grid_columns=columns,
-        image_tokens=rows * columns,
-        transform=(
-            a * wider, b * taller, c + a * left + b * top, d * wider, e * taller, f + d * left + e * top,
-        ),
-        scale=page.scale / wider,
-        ink_share=float((view < paper - INK_BELOW_PAPER).mean()),
-        parts=(),
-    )  # fmt: skip
 
 
 def _meets(boxes: Boxes, width: int, height: int) -> NDArray[np.bool_]:

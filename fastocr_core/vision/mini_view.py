@@ -1,5 +1,5 @@
 """How the embedded reader sees a page: one grey view at its letter size, sides padded to cells of 32 x 16 px, and cut
-into parts where there are columns or more than its grid holds.
+into parts where that is how it is read (see mini_parts).
 
 Returns uint8 pixels only; the reader normalises. numpy and Pillow, no torch.
 """
@@ -51,8 +51,8 @@ def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> 
     within = min(1.0, *(limit / (side * scale) for side, limit in _sides(grey)))
     if within < 1.0:
         with contextlib.suppress(ValueError):  # a line longer than the grid: the whole page made smaller
-            return _viewed(grey, scale * sheet, bool(letters.components), GRID)
-    return _viewed(grey, scale * within, bool(letters.components), GRID)
+            return _viewed(grey, scale * sheet, bool(letters.components))
+    return _viewed(grey, scale * within, bool(letters.components))
 
 
 def _sides(grey: Image.Image) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -60,15 +60,15 @@ def _sides(grey: Image.Image) -> tuple[tuple[int, int], tuple[int, int]]:
     return (grey.width, MAX_COLUMNS * CELL_WIDTH), (grey.height, MAX_ROWS * CELL_HEIGHT)
 
 
-def _viewed(grey: Image.Image, scale: float, has_letters: bool, grid: Grid) -> PreparedPage:
+def _viewed(grey: Image.Image, scale: float, has_letters: bool) -> PreparedPage:
     """The page at `scale` with its parts. ValueError where it is beyond the grid and cannot be cut."""
     width, height = max(1, round(grey.width * scale)), max(1, round(grey.height * scale))
     resized = grey.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=3.0)
     resized = full_contrast(resized, has_letters)
-    rows, columns = -(-height // grid.cell_height), -(-width // grid.cell_width)
+    rows, columns = -(-height // CELL_HEIGHT), -(-width // CELL_WIDTH)
     pixels = np.asarray(resized)
     paper = grey_range(pixels)[1]
-    view = np.full((rows * grid.cell_height, columns * grid.cell_width, 1), paper, np.uint8)
+    view = np.full((rows * CELL_HEIGHT, columns * CELL_WIDTH, 1), paper, np.uint8)
     view[:height, :width, 0] = pixels
     page = PreparedPage(
         views=(view,),
@@ -84,9 +84,9 @@ def _viewed(grey: Image.Image, scale: float, has_letters: bool, grid: Grid) -> P
         scale=width / grey.width,
         ink_share=float((pixels < paper - INK_BELOW_PAPER).mean()),
     )
-    parts = parts_of(page, paper, grid) if has_letters else ()
+    parts = parts_of(page, paper, GRID) if has_letters else ()
     if not parts:
-        if rows > grid.most_rows or columns > grid.most_columns:
+        if rows > MAX_ROWS or columns > MAX_COLUMNS:
             raise ValueError("this page is larger than the reader's grid and holds no lines to cut between")
         return page
     return replace(page, parts=parts, image_tokens=sum(part.image_tokens for part in parts))

@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from fastocr_core.config import DecodePolicy, EngineLimits
 from tests.support.made_archive import make_pdf
+from tests.support.toy_job import toy_job
 from workers import s3_client
-from workers.job import ReadJob
 from workers.model_copy import ModelSource
 from workers.object_store import (
     LocalStore,
@@ -23,7 +22,6 @@ from workers.object_store import (
     StorageSettings,
     open_store,
 )
-from workers.rasterize import RasterLimits
 from workers.rasterize_shard import PageSource
 from workers.schema import ManifestDocument, ManifestPage, table_to_rows
 from workers.survey import SurveyTask, inspected
@@ -71,7 +69,7 @@ def test_documents_with_hostile_keys_are_read_and_touch_no_file(
     here.mkdir(parents=True)
     monkeypatch.chdir(here)
     before = _names(tmp_path)
-    job = _job(str(tmp_path / "deep" / "target"), moto_settings)
+    job = toy_job(tmp_path / "deep" / "target", storage=moto_settings)
     listed = sorted(bucket.list(), key=lambda stored: stored.uri)
     found = inspected(listed, SurveyTask(job.raster, job.vision, job.storage))
     documents = table_to_rows(found.documents, ManifestDocument)
@@ -146,20 +144,3 @@ def test_an_archived_object_is_denied_in_words(moto_settings: StorageSettings) -
 
 def _names(folder: Path) -> set[str]:
     return {str(path) for path in folder.rglob("*")}
-
-
-def _job(target: str, storage: StorageSettings) -> ReadJob:
-    return ReadJob(
-        run_id="keys",
-        target=target,
-        model="tiny",
-        model_revision=None,
-        mode="auto",
-        prompt=None,
-        policy=DecodePolicy.dense(),
-        engine=EngineLimits(),
-        raster=RasterLimits(),
-        storage=storage,
-        max_batch=1,
-        threads=1,
-    )

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fastocr_core.config import DecodePolicy, EngineLimits
 from tests.support.made_sheets import saved, sheet
+from tests.support.toy_job import toy_job
 from tests.unit.workers.pdf_maker import PagePlan, make_pdf, text
 from workers.job import ReadJob
-from workers.object_store import LocalStore, StorageSettings
+from workers.object_store import LocalStore
 from workers.outcomes import Reason
 from workers.rasterize import RasterLimits
 from workers.rasterize_shard import PageSource
@@ -53,7 +53,7 @@ def herd(folder: Path, mutants: int, seed: int) -> Herd:
     chance = random.Random(seed)
     originals = sound_documents()
     result = Herd()
-    job = _job(folder)
+    job = toy_job(folder / "target", raster=TIGHT)
     source = PageSource(job)
     try:
         for first in range(0, mutants, AT_ONCE):
@@ -170,23 +170,6 @@ def _splice(others: list[tuple[str, bytes]]) -> Change:
         data[at : at + length] = other[start : start + length]
 
     return change
-
-
-def _job(folder: Path) -> ReadJob:
-    return ReadJob(
-        run_id="mutants",
-        target=str(folder / "target"),
-        model="tiny",
-        model_revision=None,
-        mode="auto",
-        prompt=None,
-        policy=DecodePolicy.dense(),
-        engine=EngineLimits(),
-        raster=TIGHT,
-        storage=StorageSettings(),
-        max_batch=1,
-        threads=1,
-    )
 
 
 def _lines(result: Herd) -> Iterator[str]:

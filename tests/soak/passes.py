@@ -16,15 +16,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fastocr_core.config import DecodePolicy, EngineLimits
+from fastocr_core.config import DecodePolicy
 from pipeline.manifest import freeze
 from pipeline.planner import ShardLimits
 from tests.soak.mutants import sound_documents
 from tests.support.run_process import descendants
-from workers.job import ReadJob
+from tests.support.toy_job import toy_job
 from workers.manifest_reader import ManifestReader
-from workers.object_store import LocalStore, StorageSettings
-from workers.rasterize import RasterLimits
+from workers.object_store import LocalStore
 from workers.rasterize_shard import RasterizeShards
 from workers.recognize import RecognizeShards
 from workers.survey import SurveyTask, inspected
@@ -62,7 +61,7 @@ def level(folder: Path, passes: int) -> Level:
         place.mkdir(parents=True)
         for name, data in documents:
             (place / name).write_bytes(data)
-    job = _job(folder)
+    job = toy_job(folder / "target", policy=DecodePolicy.fastocr(), max_batch=4)
     store = LocalStore(job.target)
     listed = sorted(LocalStore(str(folder / "archive")).list(), key=lambda stored: stored.uri)
     survey = inspected(listed, SurveyTask(job.raster, job.vision, job.storage))
@@ -86,23 +85,6 @@ async def _one_shard(rasterize: RasterizeShards, recognize: RecognizeShards, sha
     pages = rasterize(pa.table({"shard_index": [shard_index]}))
     async for done in recognize(pages):
         assert done["read_now"] == [True]
-
-
-def _job(folder: Path) -> ReadJob:
-    return ReadJob(
-        run_id="passes",
-        target=str(folder / "target"),
-        model="tiny",
-        model_revision=None,
-        mode="auto",
-        prompt=None,
-        policy=DecodePolicy.fastocr(),
-        engine=EngineLimits(),
-        raster=RasterLimits(),
-        storage=StorageSettings(),
-        max_batch=4,
-        threads=1,
-    )
 
 
 def _resident_bytes(pid: str) -> int:

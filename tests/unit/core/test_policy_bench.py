@@ -7,6 +7,7 @@ import pytest
 
 from fastocr_core import DecodePolicy
 from fastocr_core.bench import policies
+from fastocr_core.evaluation.contenders import at_read_share, dynamic_share
 from tests.parity.random_model import RandomAdapter
 
 
@@ -32,13 +33,13 @@ def test_table_and_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 def test_kept_share_of_fastv_at_equal_bytes(share: float) -> None:
-    policy = policies.at_read_share(DecodePolicy.named("fastv", prune_layer=2), share, 28, 1000, 500)
+    policy = at_read_share(DecodePolicy.named("fastv", prune_layer=2), share, 28, 1000, 500)
     assert policy is not None
     assert (2 + 26 * policy.kept_share) / 28 == pytest.approx(share)
 
 
 def test_fastv_cannot_read_less_than_its_whole_layers() -> None:
-    assert policies.at_read_share(DecodePolicy.named("fastv", prune_layer=2), 0.05, 6, 1000, 500) is None
+    assert at_read_share(DecodePolicy.named("fastv", prune_layer=2), 0.05, 6, 1000, 500) is None
 
 
 @pytest.mark.parametrize("outputs", [40, 300, 2000])
@@ -46,7 +47,7 @@ def test_fastv_cannot_read_less_than_its_whole_layers() -> None:
 def test_kept_share_of_dynamic_h2o_at_equal_bytes(share: float, outputs: int) -> None:
     """Against the mean of what it holds step by step."""
     image_tokens = 1000
-    kept = round(policies.dynamic_share(share, image_tokens, outputs) * image_tokens)
+    kept = round(dynamic_share(share, image_tokens, outputs) * image_tokens)
     seen = [min(image_tokens, kept + max(0, kept - step)) for step in range(1, outputs + 1)]
     assert sum(seen) / outputs / image_tokens == pytest.approx(share, rel=0.06 if kept <= outputs else 0.5)
 

@@ -55,17 +55,24 @@ def test_pages_in_columns_are_left_out(face: Face, tmp_path: Path, pages: RealPa
         RealPages(tmp_path)
 
 
-def test_truth_of_characters_is_the_truth_of_their_layout(layout: PageLayout) -> None:
-    letters = _characters(layout)
-    codes = letters["code"].astype(np.int64)
-    truth = truth_of_characters(
-        codes, letters["x"], letters["y"], letters["x0"], letters["line"], letters["word"]
-    )
-    expected = truth_of(layout)
-    assert truth.tokens.tolist() == expected.tokens.tolist()
-    assert truth.is_glyph.tolist() == expected.is_glyph.tolist()
-    np.testing.assert_allclose(truth.x, expected.x, atol=1e-3)
-    np.testing.assert_allclose(truth.y, expected.y, atol=1e-3)
+def test_a_line_opens_with_its_row_and_a_word_with_its_column() -> None:
+    """ "ab c" at the top and "d" below it, worked out by hand."""
+    codes = np.array([alphabet.CHARACTERS.index(letter) for letter in "abcd"])
+    x, y = np.array([20.0, 30.0, 60.0, 22.0]), np.array([40.0, 40.0, 41.0, 75.0])
+    lefts = np.array([16.0, 16.0, 55.0, 17.5])
+    truth = truth_of_characters(codes, x, y, lefts, np.array([0, 0, 0, 1]), np.array([0, 0, 1, 2]))
+    a, b, c, d = (alphabet.FIRST_CHARACTER + codes).tolist()
+    row, column = alphabet.FIRST_ROW, alphabet.FIRST_COLUMN
+    assert truth.tokens.tolist() == [
+        row + 2, column + 2, a, b, column + 6, c, row + 4, column + 2, d, alphabet.END
+    ]  # fmt: skip
+    assert truth.x.tolist() == [20, 20, 20, 30, 60, 60, 22, 22, 22, 0]
+    assert truth.y.tolist() == [40, 40, 40, 40, 41, 41, 75, 75, 75, 0]
+    assert truth.is_glyph.tolist() == [token in (a, b, c, d) for token in truth.tokens.tolist()]
+
+
+def test_labels_name_the_glyph_in_each_strip(layout: PageLayout) -> None:
+    letters, truth = _characters(layout), truth_of(layout)
     labels = strip_labels(truth, layout.height, layout.width)
     assert labels.shape == (layout.height // 16, layout.width // 4)
     first = int(np.flatnonzero(truth.is_glyph)[0])

@@ -19,13 +19,13 @@ from pipeline import flow
 from pipeline.config import ConfigError, config_hash, resolve
 from tests.support.dots_checkpoint import write_dots_checkpoint
 from tests.support.made_archive import make_pdf
+from tests.support.toy_job import toy_job
 from tests.unit.pipeline.factory import manifest_page
 from workers import model_copy
-from workers.job import ReadJob, vision_of
+from workers.job import vision_of
 from workers.layout import staged_key
 from workers.model_copy import MARK, ModelSource
 from workers.object_store import LocalStore
-from workers.rasterize import RasterLimits
 from workers.rasterize_shard import PageSource, shard_table
 from workers.recognize import RecognizeShards
 from workers.storage import StorageDamaged, StorageDenied, StorageError, StorageMissing, StorageSettings
@@ -229,19 +229,14 @@ def test_actors_read_with_a_copied_model_under_the_revision_of_the_run(
 ) -> None:
     make_pdf(tmp_path / "a.pdf", pages=1)
     source = source_of(original, tmp_path / "cache")
-    job = ReadJob(
-        run_id="run",
-        target=str(tmp_path / "out"),
+    job = toy_job(
+        tmp_path / "out",
         model=source.model,
         model_revision=source.revision,
         mode="tokens-30",
         prompt="Read.",
         policy=DecodePolicy.fastocr(floor=1, warmup_steps=2),
         engine=EngineLimits(max_output_tokens=5),
-        raster=RasterLimits(),
-        storage=StorageSettings(),
-        max_batch=1,
-        threads=1,
         model_cache=source.cache,
         self_test=False,  # weights that were never trained read nothing
     )

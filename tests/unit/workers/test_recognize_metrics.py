@@ -8,15 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image, ImageDraw
 
-from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.vision import model_vision
+from tests.support.toy_job import toy_job
 from tests.unit.pipeline.factory import manifest_page
-from workers.job import ReadJob
 from workers.prepare import prepare_page
-from workers.rasterize import RasterLimits, RasterPage
+from workers.rasterize import RasterPage
 from workers.rasterize_shard import WaitingPage, shard_table
 from workers.recognize import RecognizeShards
-from workers.storage import StorageSettings
 
 PAGES, SLOTS = 7, 4
 
@@ -33,22 +31,7 @@ def _page(index: int) -> WaitingPage:
 
 @pytest.fixture
 def actor(tmp_path: Path) -> RecognizeShards:
-    return RecognizeShards(
-        ReadJob(
-            run_id="measured",
-            target=str(tmp_path),
-            model="tiny",
-            model_revision=None,
-            mode="auto",
-            prompt=None,
-            policy=DecodePolicy.dense(),
-            engine=EngineLimits(),
-            raster=RasterLimits(),
-            storage=StorageSettings(),
-            max_batch=SLOTS,
-            threads=1,
-        )
-    )
+    return RecognizeShards(toy_job(tmp_path, max_batch=SLOTS))
 
 
 def test_memory_that_ran_out_and_slots_that_were_filled_are_rows(

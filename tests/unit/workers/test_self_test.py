@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from fastocr_core import DecodePolicy, Engine, load
+from tests.support.toy_job import toy_job
 from tests.unit.workers.test_rows import TEXT
 from workers.recognize import RecognizeShards
 from workers.self_test import KNOWN_TEXTS, SelfTestError, check_reader, known_page
@@ -55,15 +56,13 @@ def test_the_embedded_reader_passes_and_one_with_broken_weights_does_not() -> No
 
 
 def test_a_toy_is_not_asked_and_a_real_reader_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.unit.workers.test_shards import _job
-
     asked: list[str] = []
     monkeypatch.setattr("workers.recognize.check_reader", lambda engine: asked.append(engine.model.name))
-    RecognizeShards(_job(str(tmp_path))).close()
+    RecognizeShards(toy_job(tmp_path)).close()
     assert asked == []
     monkeypatch.setattr("workers.recognize._loaded", lambda job, place: _sensible())
-    RecognizeShards(_job(str(tmp_path))).close()
-    RecognizeShards(replace(_job(str(tmp_path)), self_test=False)).close()
+    RecognizeShards(toy_job(tmp_path)).close()
+    RecognizeShards(toy_job(tmp_path, self_test=False)).close()
     assert asked == ["tiny"]
 
 

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fastocr_core.config import DecodePolicy, EngineLimits
+from tests.support.toy_job import toy_job
 from tests.unit.pipeline.factory import manifest_page
 from workers.fetch import FetchFailure, fetch
 from workers.ids import content_hash
-from workers.job import ReadJob
 from workers.layout import ATTEMPTS_FOLDER, part_key, staged_key
 from workers.object_store import ObjectStore, open_store
 from workers.outcomes import Reason
-from workers.rasterize import PageFailure, RasterLimits
+from workers.rasterize import PageFailure
 from workers.rasterize_shard import PageSource, WaitingPage, shard_table, waiting_shard
 from workers.recognize import RecognizeShards, ShardDone
 from workers.storage import StorageSettings
@@ -33,26 +32,9 @@ def store(tmp_path: Path) -> ObjectStore:
     return open_store(str(tmp_path / "target"), StorageSettings())
 
 
-def _job(target: str) -> ReadJob:
-    return ReadJob(
-        run_id="run",
-        target=target,
-        model="tiny",
-        model_revision=None,
-        mode="auto",
-        prompt=None,
-        policy=DecodePolicy.dense(),
-        engine=EngineLimits(),
-        raster=RasterLimits(),
-        storage=StorageSettings(),
-        max_batch=2,
-        threads=1,
-    )
-
-
 @pytest.fixture
 def actor(store: ObjectStore) -> Iterator[RecognizeShards]:
-    actor = RecognizeShards(_job(store.root))
+    actor = RecognizeShards(toy_job(store.root, max_batch=2))
     yield actor
     actor.close()
 
@@ -125,7 +107,7 @@ def test_pages_of_a_touched_file_are_drawn_and_of_a_changed_one_fail(tmp_path: P
         source_hash=content_hash(path.read_bytes()),
         format="png",
     )
-    source = PageSource(_job(str(tmp_path)))
+    source = PageSource(toy_job(tmp_path, max_batch=2))
     try:
         assert source.take(page).package is not None
         changed = source.take(replace(page, document_id="another", source_hash=content_hash(b"")))

@@ -20,19 +20,19 @@ from PIL import Image, ImageDraw
 
 from fastocr_core.bench.paced_model import PacedAdapter
 from fastocr_core.bench.rhythm import Rhythm
-from fastocr_core.config import DecodePolicy, EngineLimits
+from fastocr_core.config import EngineLimits
 from fastocr_core.slot_clock import SlotClock
 from fastocr_core.vision import model_vision, prepare
 from fastocr_core.vision.prepared import PreparedPage
 from pipeline.cluster import LEAST_SHARDS_IN_FLIGHT, shards_in_flight
 from pipeline.config import ClusterSettings
+from tests.support.toy_job import toy_job
 from tests.unit.pipeline.factory import manifest_page
 from workers.job import ReadJob
 from workers.prepare import PagePackage, prepare_page
-from workers.rasterize import RasterLimits, RasterPage
+from workers.rasterize import RasterPage
 from workers.rasterize_shard import PackedPage, WaitingPage, shard_table
 from workers.recognize import RecognizeShards
-from workers.storage import StorageSettings
 
 SLOTS, SHARDS, SHARD_PAGES = 8, 40, 4
 PAGES = SHARDS * SHARD_PAGES
@@ -68,7 +68,7 @@ class _Story:
         self.most_unpacked = self._unpacked = 0
         self._in_flight = in_flight
         self._read: list[bool] = []  # of the pages in the order of submission
-        self.actor = Actor(_job(folder))
+        self.actor = Actor(toy_job(folder, max_batch=SLOTS))
         self.engine = self.actor._pages.engine
         self.engine._slot_clock = SlotClock(lambda: self.now)
         self.actor._queue._now = lambda: self.now
@@ -128,23 +128,6 @@ class _Story:
     @property
     def fill(self) -> float:
         return sum(self.filled) / (SLOTS * len(self.filled))
-
-
-def _job(folder: Path) -> ReadJob:
-    return ReadJob(
-        run_id="fill",
-        target=str(folder),
-        model="tiny",
-        model_revision=None,
-        mode="auto",
-        prompt=None,
-        policy=DecodePolicy.dense(),
-        engine=EngineLimits(),
-        raster=RasterLimits(),
-        storage=StorageSettings(),
-        max_batch=SLOTS,
-        threads=1,
-    )
 
 
 def _package() -> PagePackage:

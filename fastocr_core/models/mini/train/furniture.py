@@ -94,8 +94,11 @@ def reserve_foot(setter: Setter, frame: Frame, numbered: bool, noted: bool) -> F
     least = (setter.ascent + setter.descent) * setter.manner.pixels
     number = Frame(frame.left, frame.right, frame.bottom, frame.bottom)
     pieces = setter.count(1, 3) if numbered and setter.chance(0.3) else 0
+    high = 1.3 * pieces * max(1.3 * least, setter.manner.pitch) + 14
+    if pieces and high > 0.3 * (frame.bottom - frame.y):  # it would meet what stands above on a small page
+        pieces = 0
     if pieces:
-        number.y = frame.bottom - 1.3 * pieces * max(1.3 * least, setter.manner.pitch) - 14
+        number.y = frame.bottom - high
         frame.bottom = number.y - setter.between(0.2, 1.2) * setter.manner.pitch
     elif numbered:
         number.y = frame.bottom - least - 1

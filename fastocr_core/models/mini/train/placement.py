@@ -103,47 +103,53 @@ class Truth:
     is_glyph: np.ndarray
 
 
-_ROW, _COLUMN = -1, -2  # stand for tokens that follow from the turned position
-
-
 def truth_of(layout: PageLayout) -> Truth:
     """Token ids and positions for a layout: per line a row token, per word a column token and its characters, END last."""
-    tokens: list[int] = []
-    xs: list[float] = []
-    ys: list[float] = []
-    edges: list[float] = []  # left edge of the word at column tokens
-    for line in layout.lines:
-        for index, word in enumerate(line):
-            middle = word.middle
-            lead = word.x + word.face.advances[word.text[0]] * word.pixels / 2
-            opening = (_COLUMN,) if index else (_ROW, _COLUMN)
-            for token in opening:
-                tokens.append(token)
-                xs.append(lead)
-                ys.append(middle)
-                edges.append(word.x)
-            for character, x, advance in word.letters():
-                tokens.append(alphabet.CHARACTER_ID[character])
-                xs.append(x + advance / 2)
-                ys.append(middle)
-                edges.append(0.0)
-    named = np.array(tokens, np.int64)
-    glyph = named >= 0
-    x_places, y_places, lefts = np.array(xs), np.array(ys), np.array(edges)
+    letters: list[
+        tuple[int, float, float, float, int, int]
+    ] = []  # code, centre, middle, left edge of the word, line, word
+    number = 0
+    for index, line in enumerate(layout.lines):
+        for word in line:
+            for character, edge, advance in word.letters():
+                code = alphabet.CHARACTER_ID[character] - alphabet.FIRST_CHARACTER
+                letters.append((code, edge + advance / 2, word.middle, word.x, index, number))
+            number += 1
+    codes, x, y, lefts, lines, words = np.array(letters, np.float64).reshape(-1, 6).T
     if layout.skew_degrees:
-        lefts = layout.turned(lefts, y_places)[0]
-        x_places, y_places = layout.turned(x_places, y_places)
-    row, column = named == _ROW, named == _COLUMN
-    bands = np.clip(y_places[row] // alphabet.ROW_PIXELS, 0, alphabet.ROWS - 1).astype(np.int64)
-    named[row] = alphabet.FIRST_ROW + bands
-    strips = np.clip(lefts[column] // alphabet.COLUMN_PIXELS, 0, alphabet.COLUMNS - 1).astype(np.int64)
-    named[column] = alphabet.FIRST_COLUMN + strips
-    return Truth(
-        np.append(named, alphabet.END),
-        np.append(x_places, 0.0).astype(np.float32),
-        np.append(y_places, 0.0).astype(np.float32),
-        np.append(glyph, False),
-    )
+        lefts = layout.turned(lefts, y)[0]
+        x, y = layout.turned(x, y)
+    return truth_of_characters(codes.astype(np.int64), x, y, lefts, lines, words)
+
+
+def truth_of_characters(
+    codes: np.ndarray, x: np.ndarray, y: np.ndarray, lefts: np.ndarray, lines: np.ndarray, words: np.ndarray
+) -> Truth:
+    """Truth of characters in reading order, all arrays [N].
+
+    codes: index into the alphabet; x, y: centre and middle of the x-height, pixels; lefts: left edges; lines, words: the
+    number of each character's line and word.
+    """
+    opens_line = np.diff(lines.astype(int), prepend=-1) != 0
+    opens_word = opens_line | (np.diff(words.astype(int), prepend=-1) != 0)
+    at = np.cumsum(1 + opens_word + opens_line) - 1  # places of the characters among the tokens
+    total = int(at[-1]) + 1 if len(at) else 0
+    tokens = np.full(total + 1, alphabet.END, np.int64)
+    token_x, token_y = np.zeros(total + 1, np.float32), np.zeros(total + 1, np.float32)
+    is_glyph = np.zeros(total + 1, bool)
+    for places, chosen in (
+        (at, np.ones(len(at), bool)),
+        (at[opens_word] - 1, opens_word),
+        (at[opens_line] - 2, opens_line),
+    ):
+        token_x[places], token_y[places] = x[chosen], y[chosen]
+    tokens[at] = alphabet.FIRST_CHARACTER + codes
+    is_glyph[at] = True
+    strips = np.clip(lefts[opens_word] // alphabet.COLUMN_PIXELS, 0, alphabet.COLUMNS - 1)
+    tokens[at[opens_word] - 1] = alphabet.FIRST_COLUMN + strips.astype(np.int64)
+    bands = np.clip(y[opens_line] // alphabet.ROW_PIXELS, 0, alphabet.ROWS - 1)
+    tokens[at[opens_line] - 2] = alphabet.FIRST_ROW + bands.astype(np.int64)
+    return Truth(tokens, token_x, token_y, is_glyph)
 
 
 def inner_size(width: int, height: int, degrees: float) -> tuple[int, int]:

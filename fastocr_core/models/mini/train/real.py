@@ -23,7 +23,7 @@ from fastocr_core.models.mini.train.page_store import (
     read_page,
     word_boxes,
 )
-from fastocr_core.models.mini.train.placement import Truth
+from fastocr_core.models.mini.train.placement import Truth, truth_of_characters
 
 X_HEIGHT_PIXELS = (7.3, 12.5)  # of the body text, as on made pages
 _FITTED_SHARE = 0.65  # of the windows that the text fits into at a readable size are made to hold it
@@ -193,36 +193,6 @@ def _worn(
     if scanned:
         image = wear.bitonal_scan(image, generator, ink.wear)
     return age(np.asarray(image), generator, ink, bitonal=scanned)
-
-
-def truth_of_characters(
-    codes: np.ndarray, x: np.ndarray, y: np.ndarray, lefts: np.ndarray, lines: np.ndarray, words: np.ndarray
-) -> Truth:
-    """Truth of characters in reading order, all arrays [N].
-
-    codes: index into the alphabet; x, y: centre and middle of the x-height, pixels; lefts: left edges; lines, words: the
-    number of each character's line and word.
-    """
-    opens_line = np.diff(lines.astype(int), prepend=-1) != 0
-    opens_word = opens_line | (np.diff(words.astype(int), prepend=-1) != 0)
-    at = np.cumsum(1 + opens_word + opens_line) - 1  # places of the characters among the tokens
-    total = int(at[-1]) + 1 if len(at) else 0
-    tokens = np.full(total + 1, alphabet.END, np.int64)
-    token_x, token_y = np.zeros(total + 1, np.float32), np.zeros(total + 1, np.float32)
-    is_glyph = np.zeros(total + 1, bool)
-    for places, chosen in (
-        (at, np.ones(len(at), bool)),
-        (at[opens_word] - 1, opens_word),
-        (at[opens_line] - 2, opens_line),
-    ):
-        token_x[places], token_y[places] = x[chosen], y[chosen]
-    tokens[at] = alphabet.FIRST_CHARACTER + codes
-    is_glyph[at] = True
-    strips = np.clip(lefts[opens_word] // alphabet.COLUMN_PIXELS, 0, alphabet.COLUMNS - 1)
-    tokens[at[opens_word] - 1] = alphabet.FIRST_COLUMN + strips.astype(np.int64)
-    bands = np.clip(y[opens_line] // alphabet.ROW_PIXELS, 0, alphabet.ROWS - 1)
-    tokens[at[opens_line] - 2] = alphabet.FIRST_ROW + bands.astype(np.int64)
-    return Truth(tokens, token_x, token_y, is_glyph)
 
 
 def strip_labels(truth: Truth, height: int, width: int) -> np.ndarray:
