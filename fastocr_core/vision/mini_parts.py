@@ -1,5 +1,5 @@
 """The pieces in which the embedded reader reads a page that it cannot read in one go: columns, sheets beyond its grid, titles
-in letters too large for it, what lies beyond a wide empty strip.
+in letters too large for it, head and foot set off by a rule, what lies beyond a wide empty strip.
 
 Each piece is a page of its own, letters of its neighbours painted over. Its cells are cells of the whole page, except in
 titles, which are made smaller.
@@ -18,6 +18,7 @@ from PIL import Image
 from fastocr_core.vision.big_lines import without_big_lines
 from fastocr_core.vision.components import component_boxes
 from fastocr_core.vision.gaps import cut_at_gaps
+from fastocr_core.vision.head_and_foot import blocks_side_by_side, cut_at_rules
 from fastocr_core.vision.prepared import PreparedPage
 from fastocr_core.vision.regions import Boxes, Split, Stretch, split_columns, upright
 from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, measure_letters, reading_scale
@@ -25,7 +26,7 @@ from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS, measure_letters, r
 INK_BELOW_PAPER = 60  # tones
 _MARGIN_PIXELS = 10
 _LEAST_ROWS, _LEAST_COLUMNS = 8, 8  # cells; smaller pages were never learned from
-_LETTER_HEIGHTS, _LETTER_WIDTH, _LETTER_INK = (4, 34), 120, 6  # pixels at the reading size
+_LETTER_HEIGHTS, _LETTER_WIDTH, _LETTER_INK = (4, 38), 132, 6  # pixels at the reading size
 _MEAN_LETTER = 1.25  # x-heights, over lower case and capitals
 _ROOMY = 1.1  # letters of titles may all be capitals, which are measured as if they were small
 _MARK_PIXELS = 3  # lower marks are specks
@@ -77,7 +78,8 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
 
 
 def _cut_across(split: Split, boxes: Boxes, is_letter: NDArray[np.bool_]) -> tuple[Split, tuple[bool, ...]]:
-    """The stretches cut around their titles and at wide empty strips; which of them are titles."""
+    """The stretches cut around their titles, at the rules of head and foot, and at wide empty strips; which of them are
+    titles."""
     x, y = upright(boxes, split.degrees)
     wide, tall = (boxes[:, 2] - boxes[:, 0]) / 2, (boxes[:, 3] - boxes[:, 1]) / 2
     marks = np.stack([x - wide, y - tall, x + wide, y + tall], axis=1)
@@ -85,10 +87,30 @@ def _cut_across(split: Split, boxes: Boxes, is_letter: NDArray[np.bool_]) -> tup
     pieces: list[tuple[Stretch, bool]] = []
     for index, stretch in enumerate(split.stretches):
         for piece, big in without_big_lines(stretch, marks[owners == index], TARGET_X_HEIGHT_PIXELS):
-            inside = is_letter & (owners == index) & (y >= piece.top) & (y < piece.bottom)
-            cut = (piece,) if big else cut_at_gaps(piece, marks[inside], TARGET_X_HEIGHT_PIXELS)
+            cut = (piece,) if big else _text_pieces(piece, marks[owners == index], is_letter[owners == index])
             pieces.extend((each, big) for each in cut)
     return Split(tuple(stretch for stretch, _ in pieces), split.degrees), tuple(big for _, big in pieces)
+
+
+def _text_pieces(
+    piece: Stretch, marks: NDArray[np.float64], is_letter: NDArray[np.bool_]
+) -> Iterator[Stretch]:
+    """Head, text and foot of a piece, cut at wide empty strips, from the top; what is first or last and only a few lines
+    high falls into its blocks."""
+    middles = (marks[:, 1] + marks[:, 3]) / 2
+
+    def within(stretch: Stretch) -> NDArray[np.bool_]:
+        inside: NDArray[np.bool_] = (middles >= stretch.top) & (middles < stretch.bottom)
+        return inside
+
+    inside = within(piece)
+    parts: list[Stretch] = []
+    for part in cut_at_rules(piece, marks[inside], marks[inside & is_letter], TARGET_X_HEIGHT_PIXELS):
+        parts.extend(cut_at_gaps(part, marks[within(part) & is_letter], TARGET_X_HEIGHT_PIXELS))
+    for number, part in enumerate(parts):
+        at_an_end = len(parts) > 1 and number in (0, len(parts) - 1)
+        letters = marks[within(part) & is_letter]
+        yield from blocks_side_by_side(part, letters, TARGET_X_HEIGHT_PIXELS) if at_an_end else (part,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def full_contrast(grey: Image.Image, has_letters: bool) -> Image.Image:
 
 
 def prepare_mini(image: Image.Image, vision: ModelVision, dpi: float | None) -> PreparedPage:
-    """Resize `image` so that its letters are about 9.5 px high; `dpi` helps only where letters cannot be
+    """Resize `image` so that its letters are about 10.5 px high; `dpi` helps only where letters cannot be
     measured.
     """
     grey = image.convert("L")

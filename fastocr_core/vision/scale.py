@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fastocr_core.vision.components import component_boxes, ink_threshold, tone_counts
 
-TARGET_X_HEIGHT_PIXELS = 9.5
-SCALE_AT_ONE_DPI = 148.0  # of a 10.5-point text face: scale = this / dpi
+TARGET_X_HEIGHT_PIXELS = 10.5
+SCALE_AT_ONE_DPI = 164.0  # of a 10.5-point text face: scale = this / dpi
 MEASURED_SIDE_PIXELS = 2600  # larger pages are measured on an integer reduction
 LEAST_COMPONENTS = 12
 SMALLEST_SURE_PIXELS = 7.0

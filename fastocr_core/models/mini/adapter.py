@@ -94,7 +94,9 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
     card = json.loads((home / CARD).read_text("utf-8"))
     if card.get("vocabulary") != alphabet.VOCABULARY or card.get("characters") != alphabet.CHARACTERS:
         raise ValueError(f"{home / CARD} was written for another alphabet")
-    with torch.device("meta"):
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # first weights are drawn; on the meta device torch would load its compiler
         reader = MiniReader()
     state: dict[str, Tensor] = {}
     with safe_open(home / WEIGHTS_FILE, framework="pt") as file:
@@ -107,11 +109,4 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
         differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
         raise ValueError(f"{home / WEIGHTS_FILE} does not fit the model: {', '.join(differing[:5])}")
     reader.load_state_dict(state, assign=True)
-    _restore_rotary(reader)
     return MiniAdapter(reader, card, weights_revision(home))
-
-
-def _restore_rotary(reader: MiniReader) -> None:
-    """Rotary frequencies are computed, not stored; built on the meta device they hold nothing yet."""
-    rotary = type(reader.decoder.rotary_emb)(reader.decoder.config)
-    reader.decoder.rotary_emb = rotary

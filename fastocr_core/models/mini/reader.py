@@ -1,4 +1,4 @@
-"""The embedded reader as one module: vision tower, token embeddings, a decoder from transformers, output head.
+"""The embedded reader as one module: vision tower, token embeddings, decoder, output head.
 
 Image tokens come first and are ordinary cached tokens. The position added to a visual token is the embedding of its row token
 plus the mean of those of its column tokens, so that writing a position and looking at it use the same code.
@@ -10,36 +10,17 @@ import math
 
 import torch
 from torch import Tensor, nn
-from transformers import Qwen2_5_VLTextConfig, Qwen2_5_VLTextModel
 
 from fastocr_core.models.mini import alphabet, places, tower
+from fastocr_core.models.mini.text_decoder import DecoderSize, TextDecoder
 
 LAYERS, HIDDEN, HEADS = 6, 192, 6
+# 16 frequency pairs: 4 turn with the output count, 6 with height, 6 with the distance along the line (see places.py)
+DECODER_SIZE = DecoderSize(alphabet.VOCABULARY, HIDDEN, LAYERS, HEADS, inner=512, rotary_pairs=(4, 6, 6))
 TEXT_WINDOW = 160  # each output token sees the image, BEGIN and this many outputs, itself included
 _PEN_ROW_WAVES = (64.0, 128.0)  # pixels
 _PEN_COLUMN_WAVES = (11.0, 16.0, 32.0, 64.0, 128.0)
 COLUMNS_PER_CELL = tower.CELL_WIDTH // alphabet.COLUMN_PIXELS  # a cell is one row band high
-
-
-def decoder_config() -> Qwen2_5_VLTextConfig:
-    """Six Llama-type layers with three rotary axes: the text decoder class of Qwen2.5-VL at a small size.
-
-    Rotary bands of 16 frequency pairs: 4 for the output count, 6 for height, 6 for the distance along the line (see places.py).
-    """
-    return Qwen2_5_VLTextConfig(
-        vocab_size=alphabet.VOCABULARY,
-        hidden_size=HIDDEN,
-        intermediate_size=512,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=HEADS,
-        max_position_embeddings=16384,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 6, 6]},
-        rms_norm_eps=1e-6,
-        pad_token_id=alphabet.PAD,
-        bos_token_id=alphabet.BEGIN,
-        eos_token_id=alphabet.END,
-    )
 
 
 def _waves(count: int, width: int) -> Tensor:
@@ -77,7 +58,7 @@ class MiniReader(nn.Module):
         super().__init__()
         self.stem = tower.Stem()
         self.merger = tower.CellMerger(HIDDEN, self.stem.channels)
-        self.decoder = Qwen2_5_VLTextModel(decoder_config())
+        self.decoder = TextDecoder(DECODER_SIZE, alphabet.PAD)
         self.pen = Pen()
         self.head = nn.Linear(HIDDEN, alphabet.VOCABULARY, bias=False)
         with torch.no_grad():

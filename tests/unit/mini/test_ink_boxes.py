@@ -18,6 +18,7 @@ from fastocr_core.models.mini.lines import lines_of, text_of_lines
 from fastocr_core.scores.boxes import Box, matched_ious
 from fastocr_core.vision import model_vision, prepare
 from fastocr_core.vision.prepared import PreparedPage
+from fastocr_core.vision.scale import TARGET_X_HEIGHT_PIXELS
 
 MINI = model_vision("mini")
 CHOSEN = {
@@ -75,8 +76,8 @@ def test_a_page_without_ink_keeps_the_rough_boxes() -> None:
         assert [[(left, right) for left, _, right, _ in row] for row in boxes] == [
             list(line.words) for line in lines
         ]
-        assert boxes[0][0][1] == pytest.approx(40 - 1.02 * 9.5)
-        assert boxes[0][0][3] == pytest.approx(40 + 0.97 * 9.5)
+        assert boxes[0][0][1] == pytest.approx(40 - 1.02 * TARGET_X_HEIGHT_PIXELS)
+        assert boxes[0][0][3] == pytest.approx(40 + 0.97 * TARGET_X_HEIGHT_PIXELS)
 
 
 def test_no_lines_no_boxes() -> None:

@@ -16,7 +16,7 @@ from tests.unit.mini.test_layout_kinds import kind_layout
 
 EFFECTS = (
     "heavy", "light", "show_through", "stains", "lighting", "speckle", "scan_edges", "coarse", "fax", "bitonal_scan",
-    "hard_jpeg",
+    "hard_jpeg", "letterpress",
 )  # fmt: skip
 seeds = st.integers(0, 2**32 - 1)
 

@@ -33,6 +33,21 @@ def test_leaps_ends_and_starts_count_more_than_steps() -> None:
     assert weights == expected
 
 
+def test_words_behind_gaps_and_lines_that_begin_elsewhere_count_more() -> None:
+    letter, column = alphabet.FIRST_CHARACTER, alphabet.FIRST_COLUMN
+    tokens = [
+        _row(3), column + 4, letter, letter, column + 8, letter, column + 17, letter,  # close, then behind a gap
+        _row(5), column + 4, letter, _row(7), column + 60, letter, alphabet.END,
+    ]  # fmt: skip
+    weights = place_weights(torch.tensor([tokens]))[0].tolist()
+    counted = {
+        index
+        for index, token in enumerate(tokens)
+        if token >= column and weights[index] == decoder.GAP_WEIGHT
+    }
+    assert counted == {6, 12}
+
+
 def test_each_row_of_a_batch_is_weighed_by_itself() -> None:
     one = [_row(9), alphabet.FIRST_COLUMN, _row(10), alphabet.END]
     other = [_row(1), alphabet.FIRST_COLUMN, _row(30), alphabet.END]

@@ -41,37 +41,27 @@ def phases(progress: float, chance: float) -> PageRange:
 
 def _whole(chance: float) -> PageRange:
     """Whole pages, and among them smaller ones and tight lines, so that nothing learned is lost again."""
-    if chance < 0.15:
+    if chance < 0.1:
         style = LayoutStyle(
-            (7.8, 12.0), (1.15, 1.9), min_pitch_pixels=19.0, margin_pixels=(10, 110), short_share=0.35
+            (8.4, 13.2), (1.15, 1.9), min_pitch_pixels=19.0, margin_pixels=(10, 110), short_share=0.35
         )
         return PageRange((18, 38), (16, 32), style, random_share=0.12, blank_share=0.06, offset_share=0.25)
-    if chance < 0.25:
-        style = LayoutStyle((8.0, 12.0), (1.05, 1.45), min_pitch_pixels=18.0, short_share=0.3)
+    if chance < 0.18:
+        style = LayoutStyle((8.4, 13.0), (1.02, 1.4), min_pitch_pixels=18.0, short_share=0.3)
         return PageRange((12, 30), (12, 28), style, random_share=0.15, blank_share=0.03, offset_share=0.25)
     style = LayoutStyle(
-        (7.3, 12.5), (1.08, 1.9), min_pitch_pixels=18.0, margin_pixels=(2, 120), short_share=0.35, kinds=_KINDS,
+        (8.0, 13.5), (1.05, 1.9), min_pitch_pixels=18.0, margin_pixels=(2, 120), short_share=0.35, kinds=_KINDS,
         gutter_pixels=(14, 60), furniture_share=0.35, footnote_share=0.12, emphasis_share=0.35, reverse_share=0.08,
         neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6,
     )  # fmt: skip
     if chance > 0.72:  # a whole sheet at 150 dpi
         style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)
-        return PageRange(
-            (40, 54),
-            (30, 41),
-            style,
-            0.08,
-            blank_share=0.02,
-            offset_share=0.1,
-            worn_share=0.5,
-            real_share=0.25,
-        )
-    if chance > 0.62:  # a column
+        return PageRange((40, 62), (30, 46), style, 0.08, 0.02, 0.1, worn_share=0.5, real_share=0.25)
+    if chance > 0.64:  # what the view cuts off: heads, feet, titles
+        style = replace(style, kinds=(("strip", 1.0),), margin_pixels=(2, 40), furniture_share=0.0)
+        return PageRange((4, 10), (8, 46), style, 0.15, 0.03, 0.4, worn_share=0.5)
+    if chance > 0.56:  # a column
         return PageRange((12, 50), (8, 17), style, 0.12, offset_share=0.3, worn_share=0.5, real_share=0.1)
-    if chance > 0.5:
-        return PageRange(
-            (8, 22), (10, 26), style, 0.2, blank_share=0.03, offset_share=0.4, worn_share=0.5, real_share=0.1
-        )
-    return PageRange(
-        (18, 38), (18, 34), style, 0.12, blank_share=0.05, offset_share=0.25, worn_share=0.5, real_share=0.25
-    )
+    if chance > 0.44:
+        return PageRange((8, 22), (10, 26), style, 0.2, 0.03, 0.4, worn_share=0.5, real_share=0.1)
+    return PageRange((18, 38), (18, 34), style, 0.12, offset_share=0.25, worn_share=0.5, real_share=0.25)

@@ -26,7 +26,10 @@ GUIDE_WEIGHT = 0.5
 # How much more than an ordinary place a rare one counts: where to go from the foot of a column or past a gap is decided
 # once or twice a page, among hundreds of steps to the next word or line.
 LEAP_WEIGHT, END_WEIGHT, START_WEIGHT = 8.0, 6.0, 4.0
+GAP_WEIGHT = 4.0
 LEAP_BANDS = 5  # of 16 px; a step to a row further down than this is a leap, and so is any step up
+GAP_STRIPS = 6  # of 8 px; a word that begins further than this behind the one before it stands behind a gap
+STRIPS_PER_LETTER = 1.25
 AVERAGE_STEPS = (
     200  # that the running average of the weights reaches back; a few pages a step make single weights noisy
 )
@@ -132,9 +135,7 @@ def forward(reader: MiniReader, batch: Batch, corrupted: float, kept_share: floa
             near = guided.around(previous, batch.rows, batch.columns)
             glance.before = guided.with_image_part(glance.mask, near)
         guided.show(reader.decoder, glance)
-        hidden = reader.decoder(
-            inputs_embeds=embeddings, position_ids=positions, attention_mask=glance.mask, use_cache=False
-        ).last_hidden_state[:, count:]
+        hidden = reader.decoder(embeddings, positions).last_hidden_state[:, count:]
         logits = reader.head(hidden)
     return _score(reader, batch, logits, glyphs)
 
@@ -151,7 +152,30 @@ def place_weights(tokens: Tensor) -> Tensor:
     weights[is_row & (last < 0)] = START_WEIGHT
     weights[is_row & (last >= 0) & ((step < 0) | (step > LEAP_BANDS))] = LEAP_WEIGHT
     weights[tokens == alphabet.END] = END_WEIGHT
+    weights[_behind_gap(tokens)] = GAP_WEIGHT
     return weights
+
+
+def _behind_gap(tokens: Tensor) -> Tensor:
+    """Which column tokens [B, T] name a word far to the right of the one before it, or a line that begins elsewhere than
+    the one above it."""
+    index = torch.arange(tokens.shape[1]).expand_as(tokens)
+    is_row = (tokens >= alphabet.FIRST_ROW) & (tokens < alphabet.FIRST_COLUMN)
+    is_column = tokens >= alphabet.FIRST_COLUMN
+    opens = is_column & torch.cat([torch.zeros_like(is_row[:, :1]), is_row[:, :-1]], dim=1)
+
+    def before(chosen: Tensor) -> Tensor:
+        """Index of the last chosen token before each, -1 for none."""
+        last = torch.where(chosen, index, -1).cummax(1).values
+        return torch.cat([torch.full_like(last[:, :1], -1), last[:, :-1]], dim=1)
+
+    word, line = before(is_column), before(opens)
+    letters = index - word - 1
+    across = tokens - tokens.gather(1, word.clamp(min=0)) - STRIPS_PER_LETTER * letters
+    moved = (tokens - tokens.gather(1, line.clamp(min=0))).abs()
+    return is_column & torch.where(
+        opens, (line >= 0) & (moved > GAP_STRIPS), (word >= 0) & (across > GAP_STRIPS)
+    )
 
 
 def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | None) -> Losses:
@@ -168,7 +192,7 @@ def _score(reader: MiniReader, batch: Batch, logits: Tensor, glyphs: Tensor | No
         aims = batch.cells[:, None].expand(-1, guided.GUIDED_HEADS, -1).flatten()  # [B * heads * T]
         shares = counted[:, None].expand(-1, guided.GUIDED_HEADS, -1).flatten() * (aims >= 0)
         for layer in guided.GUIDED_LAYERS:
-            aimed: Tensor = reader.decoder.layers[layer].self_attn.guide_logits
+            aimed: Tensor = reader.decoder.get_submodule(f"layers.{layer}.self_attn").guide_logits  # type: ignore[assignment]
             missed = functional.cross_entropy(aimed.flatten(0, 2), aims, ignore_index=-1, reduction="none")
             pointed.append((missed * shares).sum() / shares.sum())
     guide = torch.stack(pointed).mean() if pointed else torch.zeros(())

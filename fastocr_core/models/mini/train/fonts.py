@@ -21,7 +21,7 @@ TRAINED = (
     "clear-sans/", "averia-gwf/", "arapey/", "tuffy/", "ebgaramond/", "cantarell/", "hack/", "fanwood/", "essays1743/",
     "charis/", "andika/", "artemisia/", "cardo/", "lindenhill/", "inconsolata/", "gnutypewriter/", "century-catalogue/",
     "baskerville/", "sortsmill/", "prociono/", "courier-prime/", "junicode/", "noto/NotoSans-", "noto/NotoSerif-",
-    "karla/", "play/",
+    "karla/", "play/", "didot/",
 )  # fmt: skip
 HELD_OUT = (
     "gentium-basic/",

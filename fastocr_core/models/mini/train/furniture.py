@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fastocr_core.models.mini.train.blocks import heading, paragraph
+from fastocr_core.models.mini.train.fonts import Face
 from fastocr_core.models.mini.train.placement import PlacedWord
 from fastocr_core.models.mini.train.tabular import with_codes
-from fastocr_core.models.mini.train.typesetting import Frame, Manner, Setter, width_of
+from fastocr_core.models.mini.train.typesetting import LEAST_PITCH_PIXELS, Frame, Manner, Setter, width_of
 
 _CUT_SHARE = (0.2, 0.65)  # how much is seen of a letter cut by the edge
 _CUT_MARGIN_PIXELS = 30.0  # between the edge with cut letters and the text
@@ -16,7 +18,8 @@ _NUMBERS = ("{}", "{}", "{}", "– {} –", "- {} -", "[{}]", "Page {}", "Seite 
 def header(setter: Setter, frame: Frame, page: int) -> None:
     """A line at the top: title and page number at opposite ends or in the middle, now and then with a rule below."""
     if setter.chance(0.3):
-        in_pieces(setter, frame, page, setter.count(1, 2))
+        mixed = setter.chance(0.4)
+        in_pieces(setter, frame, page, 1 if mixed else setter.count(1, 2), mixed)
         frame.y += setter.between(0.3, 1.8) * setter.manner.pitch
         return
     body, bold, italic = setter.family.body, setter.family.bold, setter.family.italic
@@ -25,8 +28,10 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
     if not setter.fits(frame, small.pixels):
         return
     title = setter.words(setter.count(1, 7), face)
-    if setter.chance(0.3):
+    if setter.chance(0.4):
         title = [word for word in (word.upper() for word in title) if face.covers(word)]
+        spacing = small.pixels * setter.between(0.0, 0.2) if setter.chance(0.5) else 0.0
+        small = replace(small, spacing=spacing)
     number = str(page)
     baseline = setter.baseline(frame, small.pixels)
     wide = width_of(number, face, small.pixels)
@@ -34,11 +39,11 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
     words: list[PlacedWord] = []
     if shape == 0:
         words = setter.placed(title, face, frame.left, baseline, small, frame.right - 3 * wide - small.pixels)
-        words.append(setter.place(number, face, frame.right - wide, baseline, small))
+        words.append(setter.place(number, face, frame.right - wide, baseline, replace(small, spacing=0.0)))
     elif shape == 1:
         placed = setter.placed(title, face, 0.0, baseline, small, frame.room - 3 * wide - small.pixels)
         end = placed[-1].x + placed[-1].width if placed else 0.0
-        words = [setter.place(number, face, frame.left, baseline, small)]
+        words = [setter.place(number, face, frame.left, baseline, replace(small, spacing=0.0))]
         words += [replace(word, x=word.x + frame.right - end) for word in placed]
     else:
         setter.run(frame, [(word, face) for word in title], replace(small, align="centre"), most_lines=1)
@@ -50,31 +55,60 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
     frame.y += setter.between(0.3, 1.2) * setter.manner.pitch
 
 
-def in_pieces(setter: Setter, frame: Frame, page: int, lines: int) -> None:
-    """Lines of two or three short pieces far from each other, at the edges and in the middle, between rules or not."""
+def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool = False) -> None:
+    """Lines of two or three short pieces far from each other, at the edges and in the middle, between rules or not.
+
+    mixed: one line whose pieces have sizes of their own.
+    """
     face = setter.family.bold if setter.chance(0.3) else setter.family.body
     manner = setter.manner_at(setter.between(0.75, 1.3))
+    if setter.chance(0.5):  # as close as the letters allow
+        pitch = max(manner.pixels * setter.between(1.0, 1.2), LEAST_PITCH_PIXELS)
+        manner = replace(manner, pitch=pitch)
     ruled, thirds = setter.one_of("none", "above", "below", "both"), setter.chance(0.5)
+    last_kept = setter.between(0.3, 1.0)  # share of the pieces that further lines have
     if ruled in ("above", "both"):
         setter.rule_across(frame)
     for line in range(lines):
-        if not setter.fits(frame, manner.pixels):
+        largest = setter.manner_at(setter.between(1.2, 1.7)) if mixed else manner
+        if not setter.fits(frame, largest.pixels):
             break
-        baseline, room = setter.baseline(frame, manner.pixels), frame.room / (3.4 if thirds else 2.3)
+        baseline, room = setter.baseline(frame, largest.pixels), frame.room / (3.4 if thirds else 2.3)
         words: list[PlacedWord] = []
         for place in (0.0, 0.5, 1.0) if thirds else (0.0, 1.0):
-            if line and setter.chance(0.4):
+            if line and not setter.chance(last_kept if place == 1.0 else 0.4):
                 continue
-            texts = with_codes(setter, setter.words(setter.count(1, 5), face)[:5])
-            if place == 1.0 and setter.chance(0.5):
-                texts = setter.one_of("{}", "page {}", "{}", "Seite {}").format(page).split()
-            piece = setter.placed([t for t in texts if face.covers(t)], face, 0.0, baseline, manner, room)
+            own = largest if mixed and setter.chance(0.5) else manner
+            raised = setter.between(0.0, 0.7) * setter.ascent * (largest.pixels - own.pixels)
+            texts = [text for text in _piece(setter, face, page, place) if face.covers(text)]
+            piece = setter.placed(texts, face, 0.0, baseline - raised, own, room)
             end = piece[-1].x + piece[-1].width if piece else 0.0
             words += [replace(word, x=word.x + frame.left + place * (frame.room - end)) for word in piece]
         setter.row(words)
-        frame.y += manner.pitch
+        frame.y += max(manner.pitch, (setter.ascent + setter.descent) * largest.pixels if mixed else 0.0)
     if ruled in ("below", "both"):
         setter.rule_across(frame)
+
+
+def _piece(setter: Setter, face: Face, page: int, place: float) -> list[str]:
+    """A few words, now and then all in capitals; the page number at the outer edges, a chapter in brackets."""
+    if place != 0.5 and setter.chance(0.35):
+        return setter.one_of("{}", "{}", "page {}", "Seite {}", "[Ch. {}.", "({})").format(page).split()
+    texts = with_codes(setter, setter.words(setter.count(1, 5), face)[:5])
+    return [text.upper() for text in texts] if setter.chance(0.3) else texts
+
+
+def strip(setter: Setter, frame: Frame) -> None:
+    """What the view cuts off by itself: a head or a foot in pieces, a heading, a few lines."""
+    page = setter.count(1, 1200)
+    if setter.chance(0.6):
+        mixed = setter.chance(0.35)
+        in_pieces(setter, frame, page, 1 if mixed else setter.count(1, 4), mixed)
+    elif setter.chance(0.5):
+        heading(setter, frame)
+    for _ in range(setter.count(0, 2)):
+        frame.y += setter.between(0.2, 1.0) * setter.manner.pitch
+        (heading if setter.chance(0.3) else paragraph)(setter, frame)
 
 
 @dataclass(slots=True)

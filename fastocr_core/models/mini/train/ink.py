@@ -39,6 +39,7 @@ class InkStyle:
     fax: float = 0.0
     bitonal_scan: float = 0.0
     hard_jpeg: float = 0.0
+    letterpress: float = 0.0
     stretched: bool = False  # to full contrast at the end, as the prepared view is
 
 
@@ -50,6 +51,7 @@ def degraded(wear: float) -> InkStyle:
     return InkStyle(
         strength=0.6 + 0.6 * wear, jpeg=0.2, bitonal=0.06, wear=wear, heavy=0.15, light=0.2, show_through=0.15, stains=0.15,
         lighting=0.2, speckle=0.25, scan_edges=0.2, coarse=0.15, fax=0.08, bitonal_scan=0.15, hard_jpeg=0.15, stretched=True,
+        letterpress=0.3,
     )  # fmt: skip
 
 
@@ -137,7 +139,9 @@ def age(
 def _printed(image: Image.Image, generator: np.random.Generator, style: InkStyle) -> Image.Image:
     """Wear of the print and of the scan's sharpness."""
     back = image
-    if _falls(generator, style.heavy):
+    if _falls(generator, style.letterpress):
+        image = wear.letterpress(image, generator, style.wear)
+    elif _falls(generator, style.heavy):
         image = wear.heavy(image, generator, style.wear)
     elif _falls(generator, style.light):
         image = wear.light(image, generator, style.wear)

@@ -14,7 +14,7 @@ from fastocr_core.models.mini.train.blocks import Block, bullets, flow, paragrap
 from fastocr_core.models.mini.train.columns import columns
 from fastocr_core.models.mini.train.family import family_of
 from fastocr_core.models.mini.train.fonts import Face
-from fastocr_core.models.mini.train.furniture import header, neighbour, reserve_foot, set_foot
+from fastocr_core.models.mini.train.furniture import header, neighbour, reserve_foot, set_foot, strip
 from fastocr_core.models.mini.train.letter import letter
 from fastocr_core.models.mini.train.listing import listing
 from fastocr_core.models.mini.train.placement import (
@@ -71,6 +71,7 @@ KINDS: dict[str, Callable[[Setter, Frame], None]] = {
     "listing": _flowing((listing, 4.0), (paragraph, 1.0)),
     "figures": _flowing((figures, 2.0), (table, 1.0)),
     "verse": _flowing((verse, 1.0)),
+    "strip": strip,
 }
 
 

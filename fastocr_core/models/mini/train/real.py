@@ -25,7 +25,7 @@ from fastocr_core.models.mini.train.page_store import (
 )
 from fastocr_core.models.mini.train.placement import Truth, truth_of_characters
 
-X_HEIGHT_PIXELS = (7.3, 12.5)  # of the body text, as on made pages
+X_HEIGHT_PIXELS = (8.0, 13.5)  # of the body text, as on made pages
 _FITTED_SHARE = 0.65  # of the windows that the text fits into at a readable size are made to hold it
 _UNCUT_SHARE = 0.85  # of the windows that the text fits into, across or down
 _MARGIN = 6.0  # pixels of the stored page

@@ -43,7 +43,7 @@ def code(setter: Setter) -> str:
 
 def with_codes(setter: Setter, words: list[str]) -> list[str]:
     """The words, in lists of a technical kind some of them codes, numbers or signs instead."""
-    if not setter.chance(0.35):
+    if not setter.chance(0.4):
         return words
     return [
         code(setter)
@@ -230,7 +230,8 @@ def contents(setter: Setter, frame: Frame) -> bool:
 
 
 def directory(setter: Setter, frame: Frame) -> bool:
-    """A code or a number, then after a wide gap its name, entry below entry; a long name goes on below itself."""
+    """A code or a number, then after a wide gap its name, entry below entry, now and then a number between the two; a long
+    name goes on below itself."""
     manner, family = (
         replace(setter.manner, pitch=setter.manner.pitch * setter.between(1.0, 1.9)),
         setter.family,
@@ -242,12 +243,17 @@ def directory(setter: Setter, frame: Frame) -> bool:
     dotted, steps = setter.chance(0.5), setter.between(0, 2.5) * manner.pixels if setter.chance(0.3) else 0.0
     root = ".".join(str(setter.count(1, 60)) for _ in range(setter.count(1, 4)))
     long, joint = setter.chance(0.25), setter.one_of(".", "-", "–")
+    between = (
+        setter.between(3.0, 9.0) * manner.pixels if setter.chance(0.4) else 0.0
+    )  # of a column of numbers
+    if frame.room - first < stop + between + 8 * manner.pixels:
+        between = 0.0
     face, done, number = family.body, 0, setter.count(1, 90)
     for _ in range(setter.count(3, 60)):
         if not setter.fits(frame, manner.pixels):
             break
         code = f"{root}{joint}{number}" if dotted else setter.one_of(str(number), f"{number}-{number + 3}")
-        number += setter.count(1, 3)
+        number += setter.count(0 if between else 1, 3)
         x = frame.left + first + (steps if setter.chance(0.4) else 0.0)
         words = with_codes(setter, setter.words(setter.count(1, 16 if long else 6)))
         words = [word for word in words if face.covers(word)]
@@ -255,12 +261,19 @@ def directory(setter: Setter, frame: Frame) -> bool:
         if not words or not face.covers(code) or width_of(code, face, manner.pixels) > room:
             continue
         before = len(setter.lines)
-        inner = Frame(frame.left + first + stop, frame.right, frame.y, frame.bottom)
+        inner = Frame(frame.left + first + stop + between, frame.right, frame.y, frame.bottom)
         if setter.run(
             inner, [(word, face) for word in words], replace(manner, indent=0.0, hang=0.0, align="left")
         ):
             baseline = setter.lines[before][0].baseline
-            setter.lines[before] = (setter.place(code, face, x, baseline, manner), *setter.lines[before])
+            middle = [figure(setter)] if between and setter.chance(0.85) else []
+            middle = [text for text in middle if face.covers(text)]
+            at, end = frame.left + first + stop, inner.left - 0.8 * manner.pixels
+            setter.lines[before] = (
+                setter.place(code, face, x, baseline, manner),
+                *setter.placed(middle, face, at, baseline, manner, end),
+                *setter.lines[before],
+            )
             done += 1
         frame.y = inner.y
     return done > 0

@@ -30,6 +30,16 @@ def light(image: Image.Image, generator: np.random.Generator, wear: float) -> Im
     return Image.fromarray((255 - (255 - np.asarray(image, np.float32)) * strength).astype(np.uint8))
 
 
+def letterpress(image: Image.Image, generator: np.random.Generator, wear: float) -> Image.Image:
+    """Ink that ran before it dried: corners round, counters closed or hairlines gone, from letter to letter differently."""
+    soft = np.asarray(image.filter(ImageFilter.GaussianBlur(float(generator.uniform(0.5, 1.15)))), np.float32)
+    cells = generator.uniform(-1, 1, (image.height // 24 + 2, image.width // 24 + 2)).astype(np.float32)
+    field = np.asarray(Image.fromarray(cells).resize(image.size, Image.Resampling.BILINEAR))
+    level = wear * (generator.uniform(-75, 45) + 30 * field)
+    gain = float(generator.uniform(1.3, 3.0))
+    return Image.fromarray(np.clip(128 + (soft - 128 + level) * gain, 0, 255).astype(np.uint8))
+
+
 def _spread(cells: np.ndarray, width: int, height: int) -> np.ndarray:
     """A coarse float32 field stretched smoothly over the page, clipped to 0..1."""
     field = np.asarray(Image.fromarray(cells).resize((width, height), Image.Resampling.BILINEAR))
