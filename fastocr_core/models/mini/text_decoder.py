@@ -161,7 +161,8 @@ class TextDecoder(nn.Module):
         exponents = torch.arange(0, dim, 2, dtype=torch.float, device=positions.device) / dim
         angles = positions[..., None].float() * (1.0 / ROTARY_BASE**exponents)  # [3, B, T, dim / 2]
         pieces = [
-            piece[axis] for axis, piece in enumerate(torch.split(angles, list(self.size.rotary_pairs), dim=-1))
+            piece[axis]
+            for axis, piece in enumerate(torch.split(angles, list(self.size.rotary_pairs), dim=-1))
         ]
         angle = torch.cat(pieces, dim=-1)
         angle = torch.cat([angle, angle], dim=-1)
