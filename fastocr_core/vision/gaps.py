@@ -28,7 +28,7 @@ def cut_at_gaps(stretch: Stretch, letters: NDArray[np.float64], x_height: float)
     reach = np.maximum.accumulate(sorted_letters[:, 3])
     wide = np.flatnonzero(sorted_letters[1:, 1] - reach[:-1] > _EMPTY * x_height) + 1
     groups = np.split(np.arange(len(sorted_letters)), wide)
-    sound = [group for group in groups if _is_text(sorted_letters[group], x_height)]
+    sound = [group for group in groups if is_text(sorted_letters[group], x_height)]
     cuts = [
         (reach[above[-1]] + sorted_letters[below[0], 1]) / 2 for above, below in itertools.pairwise(sound)
     ]
@@ -38,6 +38,7 @@ def cut_at_gaps(stretch: Stretch, letters: NDArray[np.float64], x_height: float)
     )
 
 
-def _is_text(letters: NDArray[np.float64], x_height: float) -> bool:
+def is_text(letters: NDArray[np.float64], x_height: float) -> bool:
+    """Whether so few letters are more than a speck: two of them, or one of full height. float64 [N, 4], N at least 1."""
     tallest = float((letters[:, 3] - letters[:, 1]).max())
     return len(letters) >= _WORD_LETTERS or tallest >= _FULL_HEIGHT * x_height

@@ -28,7 +28,7 @@ _MARGIN_PIXELS = 10
 _LEAST_ROWS, _LEAST_COLUMNS = 8, 8  # cells; smaller pages were never learned from
 _LETTER_HEIGHTS, _LETTER_WIDTH, _LETTER_INK = (4, 38), 132, 6  # pixels at the reading size
 _MEAN_LETTER = 1.25  # x-heights, over lower case and capitals
-_ROOMY = 1.1  # letters of titles may all be capitals, which are measured as if they were small
+_JOINED_INK = 3.0  # pixels of ink per pixel of width: a line of words that touch or stand on their underline
 _MARK_PIXELS = 3  # lower marks are specks
 _WHOLE_PAGE = Split((Stretch(-math.inf, -math.inf, math.inf, math.inf),), 0.0)
 
@@ -58,6 +58,12 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
     boxes = marks[:, :4]
     split = split_columns(boxes[is_letter], TARGET_X_HEIGHT_PIXELS) or _WHOLE_PAGE
     small = (heights <= high) & (widths <= _LETTER_WIDTH)
+    joined = (
+        (heights <= 2 * high)
+        & (heights > low)
+        & (widths > _LETTER_WIDTH)
+        & (marks[:, 4] >= _JOINED_INK * widths)
+    )
     split, is_big = _cut_across(split, boxes, is_letter)
     fits = page.grid_rows <= grid.most_rows and page.grid_columns <= grid.most_columns
     if len(split.stretches) == 1 and fits and not is_big[0]:
@@ -69,7 +75,7 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
         if not big and not (own & is_letter).any():
             continue
         sheet = _Sheet(page, paper, grid, boxes[~own & small])
-        kept = boxes[own & (heights >= _MARK_PIXELS) & (small | big)]
+        kept = boxes[own & (heights >= _MARK_PIXELS) & (small | big | joined)]
         if big:
             parts.append(sheet.title(kept))
         else:
@@ -105,12 +111,16 @@ def _text_pieces(
 
     inside = within(piece)
     parts: list[Stretch] = []
-    for part in cut_at_rules(piece, marks[inside], marks[inside & is_letter], TARGET_X_HEIGHT_PIXELS):
+    for part in cut_at_rules(piece, marks[inside], is_letter[inside], TARGET_X_HEIGHT_PIXELS):
         parts.extend(cut_at_gaps(part, marks[within(part) & is_letter], TARGET_X_HEIGHT_PIXELS))
     for number, part in enumerate(parts):
         at_an_end = len(parts) > 1 and number in (0, len(parts) - 1)
-        letters = marks[within(part) & is_letter]
-        yield from blocks_side_by_side(part, letters, TARGET_X_HEIGHT_PIXELS) if at_an_end else (part,)
+        inside = within(part)
+        yield from (
+            blocks_side_by_side(part, marks[inside], is_letter[inside], TARGET_X_HEIGHT_PIXELS)
+            if at_an_end
+            else (part,)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +178,7 @@ class _Sheet:
             self.grid.most_columns * self.grid.cell_width,
             self.grid.most_rows * self.grid.cell_height,
         )
-        scale = min(_ROOMY * scale, 1.0, widest / (right - left), highest / (bottom - top))
+        scale = min(scale, 1.0, widest / (right - left), highest / (bottom - top))
         size = max(1, round((right - left) * scale)), max(1, round((bottom - top) * scale))
         resized = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
         return self._piece(resized, left, top, (right - left) / size[0], (bottom - top) / size[1])

@@ -94,9 +94,8 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
     card = json.loads((home / CARD).read_text("utf-8"))
     if card.get("vocabulary") != alphabet.VOCABULARY or card.get("characters") != alphabet.CHARACTERS:
         raise ValueError(f"{home / CARD} was written for another alphabet")
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # first weights are drawn; on the meta device torch would load its compiler
+    # first weights are drawn only to be replaced; on the meta device torch would load its compiler for them
+    with torch.random.fork_rng(devices=[]):
         reader = MiniReader()
     state: dict[str, Tensor] = {}
     with safe_open(home / WEIGHTS_FILE, framework="pt") as file:

@@ -1,6 +1,6 @@
 """The text decoder of the embedded reader: layers as in Qwen2.5-VL (Bai et al. 2025), three rotary axes, in plain torch.
 
-The same numbers as `Qwen2_5_VLTextModel` of transformers at this size, bit for bit (tests/parity/test_mini_decoder.py), and
+The same numbers as `Qwen2_5_VLTextModel` of transformers in float32, bit for bit (tests/parity/test_mini_decoder.py), and
 the same names of weights. It is written out because importing that class takes most of the time in which `mini` is loaded.
 Attention is called as transformers does it, so that the engine and the training can put their own in its place.
 """
@@ -86,17 +86,15 @@ class SelfAttention(nn.Module):
         self.v_proj = nn.Linear(size.hidden, size.hidden)
         self.o_proj = nn.Linear(size.hidden, size.hidden, bias=False)
 
-    def forward(
-        self, hidden: Tensor, turns: tuple[Tensor, Tensor], cache: Any, keywords: dict[str, Any]
-    ) -> Tensor:
-        """`turns`: cosines and sines [B, T, head_dim]; `keywords` go to the attention function, as the cache changes them."""
+    def forward(self, hidden: Tensor, turns: tuple[Tensor, Tensor], cache: Any) -> Tensor:
+        """`turns`: cosines and sines [B, T, head_dim]; what the cache adds to the keywords goes to the attention."""
         batch, length, _ = hidden.shape
         query, key, value = (
             project(hidden).view(batch, length, -1, self.head_dim).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         query, key = rotated(query, *turns), rotated(key, *turns)
-        keywords = dict(keywords)
+        keywords: dict[str, Any] = {}
         if cache is not None:
             key, value = cache.update(key, value, self.layer_idx, kwargs=keywords)
         seen, _ = self.attend(self, query, key, value, None, scaling=self.scaling, **keywords)
@@ -114,10 +112,8 @@ class DecoderLayer(nn.Module):
         self.input_layernorm = RootMeanSquareNorm(size.hidden)
         self.post_attention_layernorm = RootMeanSquareNorm(size.hidden)
 
-    def forward(
-        self, hidden: Tensor, turns: tuple[Tensor, Tensor], cache: Any, keywords: dict[str, Any]
-    ) -> Tensor:
-        hidden = hidden + self.self_attn(self.input_layernorm(hidden), turns, cache, keywords)
+    def forward(self, hidden: Tensor, turns: tuple[Tensor, Tensor], cache: Any) -> Tensor:
+        hidden = hidden + self.self_attn(self.input_layernorm(hidden), turns, cache)
         shown: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return shown
 
@@ -152,7 +148,7 @@ class TextDecoder(nn.Module):
         cache = cache if use_cache else None
         hidden, turns = inputs_embeds, self.turns(position_ids, inputs_embeds.dtype)
         for layer in self.layers:
-            hidden = layer(hidden, turns, cache, keywords)
+            hidden = layer(hidden, turns, cache)
         return DecoderOutput(self.norm(hidden))
 
     def turns(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -170,9 +166,8 @@ class TextDecoder(nn.Module):
 
     def set_attn_implementation(self, name: str) -> None:
         """Use the attention function that is registered with transformers under `name`. KeyError where there is none."""
-        from transformers.modeling_utils import (
-            ALL_ATTENTION_FUNCTIONS,
-        )  # the engine needs it, loading does not
+        # the engine imports it anyway; loading must not
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
         for module in self.modules():
             if isinstance(module, SelfAttention):
@@ -196,6 +191,10 @@ def plain_attention(
     scaling: float,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention [B, T, heads, head_dim] of a whole text, without a cache."""
+    """Causal attention [B, T, heads, head_dim] of a whole text; ValueError where a cache has added to it."""
+    if key.shape[2] != query.shape[2]:
+        raise ValueError(
+            "plain attention reads a text in one go; with a cache set an attention that knows it"
+        )
     seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling)
     return seen.transpose(1, 2).contiguous(), None

@@ -26,7 +26,8 @@ def _rule(y: int, left: int = 100, right: int = 700) -> np.ndarray:
 
 
 def _cuts(letters: np.ndarray, *rules: np.ndarray) -> list[float]:
-    pieces = cut_at_rules(WHOLE, np.concatenate([letters, *rules]), letters, X_HEIGHT)
+    marks = np.concatenate([letters, *rules])
+    pieces = cut_at_rules(WHOLE, marks, np.arange(len(marks)) < len(letters), X_HEIGHT)
     assert (pieces[0].top, pieces[-1].bottom) == (-math.inf, math.inf)
     assert all(one.bottom == other.top for one, other in itertools.pairwise(pieces))
     return [piece.bottom for piece in pieces[:-1]]
@@ -53,23 +54,51 @@ def test_rules_in_the_text_or_of_a_footnote_cut_nothing() -> None:
 
 def test_the_last_row_of_a_table_is_no_foot() -> None:
     letters = _lines(*TEXT, 930)
-    assert _cuts(letters, _rule(910)) == [910.5]
+    assert _cuts(letters, _rule(910)) == [910.5]  # one rule alone may set off a foot
     assert _cuts(letters, _rule(910), _rule(494), _rule(686)) == []
 
 
+def test_ink_that_is_not_plainly_letters_is_not_cut_off() -> None:
+    """A word whose letters touch, or that stands on its underline, is one wide mark; nobody knows what it says."""
+    letters = _lines(100, *TEXT, 930)
+    word_above, word_below = np.array([[300.0, 84, 520, 104]]), np.array([[300.0, 916, 520, 936]])
+    assert _cuts(letters, _rule(112), _rule(910), word_above) == [910.5]
+    assert _cuts(letters, _rule(112), _rule(910), word_below) == [112.5]
+
+
+def _blocks(letters: np.ndarray, *others: np.ndarray) -> list[float]:
+    marks = np.concatenate([letters, *others])
+    pieces = blocks_side_by_side(WHOLE, marks, np.arange(len(marks)) < len(letters), X_HEIGHT)
+    assert (pieces[0].left, pieces[-1].right) == (-math.inf, math.inf)
+    assert all(one.right == other.left for one, other in itertools.pairwise(pieces))
+    return [piece.right for piece in pieces[:-1]]
+
+
 def test_blocks_of_a_foot_are_read_one_after_the_other() -> None:
-    first, second = _lines(100, 124, right=200), _lines(100, 124, 148, left=500)
-    pieces = blocks_side_by_side(WHOLE, np.concatenate([second, first]), X_HEIGHT)
-    assert [piece.right for piece in pieces] == [(197 + 500) / 2, math.inf]
-    assert [piece.left for piece in pieces] == [-math.inf, (197 + 500) / 2]
+    first, second = _lines(100, right=200), _lines(100, 124, 148, left=500)
+    assert _blocks(np.concatenate([second, first])) == [(197 + 500) / 2]
 
 
 def test_words_of_a_line_and_blocks_of_text_stay_together() -> None:
-    close = np.concatenate([_lines(100, right=200), _lines(100, left=230)])
-    assert blocks_side_by_side(WHOLE, close, X_HEIGHT) == (WHOLE,)
-    high = np.concatenate([_lines(*range(100, 300, 24), right=200), _lines(100, left=500)])
-    assert blocks_side_by_side(WHOLE, high, X_HEIGHT) == (WHOLE,)
-    assert blocks_side_by_side(WHOLE, np.zeros((0, 4)), X_HEIGHT) == (WHOLE,)
+    assert _blocks(np.concatenate([_lines(100, right=200), _lines(100, left=230)])) == []
+    assert _blocks(np.concatenate([_lines(*range(100, 300, 24), right=200), _lines(100, left=500)])) == []
+    assert _blocks(np.zeros((0, 4))) == []
+
+
+def test_rows_of_a_table_are_no_blocks() -> None:
+    assert _blocks(np.concatenate([_lines(100, 124, right=200), _lines(100, 124, left=500)])) == []
+
+
+def test_specks_are_no_blocks_of_their_own() -> None:
+    specks = np.array([(500 + 90 * place, 96, 504 + 90 * place, 101) for place in range(4)], float)
+    foot = np.concatenate([_lines(100, right=200), specks])
+    assert _blocks(foot) == []
+
+
+def test_a_foot_with_a_word_of_touching_letters_stays_whole() -> None:
+    foot = np.concatenate([_lines(100, right=200), _lines(100, left=500)])
+    assert len(_blocks(foot)) == 1
+    assert _blocks(foot, np.array([[250.0, 84, 400, 104]])) == []
 
 
 def test_a_struck_line_is_not_halved() -> None:
@@ -123,3 +152,23 @@ def test_a_page_is_read_in_pieces_from_the_top_and_from_left_to_right() -> None:
     ]
     assert max(seen[0][1], seen[1][1]) < 90 < seen[2][0]  # the rule may be seen by both, letters by one
     assert seen[2][1] < 975 < seen[3][1]
+
+
+def test_an_underlined_word_beside_the_page_number_is_seen() -> None:
+    """Its letters touch the line below them, so that it is one mark; it was once cropped away."""
+    sheet = Image.new("L", (900, 1100), 245)
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(18)
+    pen.text((60, 40), "page 12", 20, font)
+    pen.text((500, 40), "Harbourtown News", 20, font)
+    pen.line((495, 57, 660, 57), 20, 2)
+    pen.line((60, 76, 840, 76), 20, 2)
+    for line in range(30):
+        pen.text(
+            (60, 110 + 28 * line), "the lamp was lit at dusk and burned all night without smoke", 20, font
+        )
+    prepared = prepare_mini(sheet, MINI_VISION, None)
+    spots = [(part.transform[2], part.transform[5], part) for part in (prepared.parts or (prepared,))]
+    assert any(
+        left < 495 and top < 40 and left + part.grid_columns * 32 * part.transform[0] > 660
+        for left, top, part in spots
+    )

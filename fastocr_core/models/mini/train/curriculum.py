@@ -56,12 +56,12 @@ def _whole(chance: float) -> PageRange:
     )  # fmt: skip
     if chance > 0.72:  # a whole sheet at 150 dpi
         style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)
-        return PageRange((40, 62), (30, 46), style, 0.08, 0.02, 0.1, worn_share=0.5, real_share=0.25)
+        return PageRange((40, 62), (30, 46), style, 0.08, 0.02, 0.1, worn_share=0.6, real_share=0.25)
     if chance > 0.64:  # what the view cuts off: heads, feet, titles
         style = replace(style, kinds=(("strip", 1.0),), margin_pixels=(2, 40), furniture_share=0.0)
-        return PageRange((4, 10), (8, 46), style, 0.15, 0.03, 0.4, worn_share=0.5)
+        return PageRange((4, 10), (8, 46), style, 0.15, 0.03, 0.4, worn_share=0.6)
     if chance > 0.56:  # a column
-        return PageRange((12, 50), (8, 17), style, 0.12, offset_share=0.3, worn_share=0.5, real_share=0.1)
+        return PageRange((12, 50), (8, 17), style, 0.12, offset_share=0.3, worn_share=0.6, real_share=0.1)
     if chance > 0.44:
-        return PageRange((8, 22), (10, 26), style, 0.2, 0.03, 0.4, worn_share=0.5, real_share=0.1)
-    return PageRange((18, 38), (18, 34), style, 0.12, offset_share=0.25, worn_share=0.5, real_share=0.25)
+        return PageRange((8, 22), (10, 26), style, 0.2, 0.03, 0.4, worn_share=0.6, real_share=0.1)
+    return PageRange((18, 38), (18, 34), style, 0.12, offset_share=0.25, worn_share=0.6, real_share=0.25)

@@ -23,6 +23,18 @@ TRAINED = (
     "baskerville/", "sortsmill/", "prociono/", "courier-prime/", "junicode/", "noto/NotoSans-", "noto/NotoSerif-",
     "karla/", "play/", "didot/",
 )  # fmt: skip
+# What books of the nineteenth century are set in, or near it: drawn more often, since archives are full of it.
+OLD_PRINT = (
+    "/lm/lmroman",
+    "cmu/cmunrm",
+    "cmu/cmunb",
+    "didot/",
+    "century-catalogue/",
+    "baskerville/",
+    "essays1743/",
+    "fanwood/",
+)
+OLD_PRINT_WEIGHT = 2.5
 HELD_OUT = (
     "gentium-basic/",
     "crosextra/",
@@ -98,10 +110,13 @@ def find_faces(families: tuple[str, ...]) -> list[Face]:
 
 
 def face_weights(faces: list[Face]) -> np.ndarray:
-    """Sampling weights: each folder (family) counts the same up to a square root, plain cuts more than bold or italic."""
+    """Sampling weights: each folder (family) counts the same up to a square root, plain cuts more than bold or italic, old
+    print more than new."""
     folders = [str(pathlib.Path(face.path).parent) for face in faces]
     weights = np.array([folders.count(folder) ** -0.5 for folder in folders])
     slanted = np.array(["Bold" in face.path or "Ital" in face.path or "Obl" in face.path for face in faces])
     weights *= np.where(slanted, 0.6, 1.0)
+    old = np.array([any(family in face.path for family in OLD_PRINT) for face in faces], bool)
+    weights *= np.where(old, OLD_PRINT_WEIGHT, 1.0)
     shares: np.ndarray = weights / weights.sum()
     return shares

@@ -28,7 +28,8 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
     if not setter.fits(frame, small.pixels):
         return
     title = setter.words(setter.count(1, 7), face)
-    if setter.chance(0.4):
+    if setter.chance(0.5):
+        face = bold if setter.chance(0.4) else face
         title = [word for word in (word.upper() for word in title) if face.covers(word)]
         spacing = small.pixels * setter.between(0.0, 0.2) if setter.chance(0.5) else 0.0
         small = replace(small, spacing=spacing)
@@ -60,7 +61,7 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool =
 
     mixed: one line whose pieces have sizes of their own.
     """
-    face = setter.family.bold if setter.chance(0.3) else setter.family.body
+    face = setter.family.bold if setter.chance(0.4) else setter.family.body
     manner = setter.manner_at(setter.between(0.75, 1.3))
     if setter.chance(0.5):  # as close as the letters allow
         pitch = max(manner.pixels * setter.between(1.0, 1.2), LEAST_PITCH_PIXELS)
@@ -95,7 +96,7 @@ def _piece(setter: Setter, face: Face, page: int, place: float) -> list[str]:
     if place != 0.5 and setter.chance(0.35):
         return setter.one_of("{}", "{}", "page {}", "Seite {}", "[Ch. {}.", "({})").format(page).split()
     texts = with_codes(setter, setter.words(setter.count(1, 5), face)[:5])
-    return [text.upper() for text in texts] if setter.chance(0.3) else texts
+    return [text.upper() for text in texts] if setter.chance(0.45) else texts
 
 
 def strip(setter: Setter, frame: Frame) -> None:

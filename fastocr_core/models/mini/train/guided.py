@@ -38,7 +38,7 @@ class Glance:
 
 
 def show(decoder: nn.Module, glance: Glance) -> None:
-    """Hand `glance` to every attention module of a transformers decoder."""
+    """Hand `glance` to every attention module of the decoder."""
     for layer in decoder.layers:  # type: ignore[union-attr]
         layer.self_attn.glance = glance
 

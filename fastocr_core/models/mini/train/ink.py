@@ -50,8 +50,8 @@ def degraded(wear: float) -> InkStyle:
     """Two or three kinds of wear on most pages; `wear` from 0 (harmless) to 1 (as bad as can still be read)."""
     return InkStyle(
         strength=0.6 + 0.6 * wear, jpeg=0.2, bitonal=0.06, wear=wear, heavy=0.15, light=0.2, show_through=0.15, stains=0.15,
-        lighting=0.2, speckle=0.25, scan_edges=0.2, coarse=0.15, fax=0.08, bitonal_scan=0.15, hard_jpeg=0.15, stretched=True,
-        letterpress=0.3,
+        lighting=0.2, speckle=0.25, scan_edges=0.2, coarse=0.25, fax=0.08, bitonal_scan=0.15, hard_jpeg=0.15, stretched=True,
+        letterpress=0.4,
     )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def free_margins(layout: PageLayout) -> tuple[float, float, float, float]:
 
 def coarse(image: Image.Image, generator: np.random.Generator, wear: float) -> Image.Image:
     """Scanned at a lower resolution and enlarged again."""
-    share = 1 - float(generator.uniform(0.15, 0.45)) * wear
+    share = 1 - float(generator.uniform(0.15, 0.5)) * wear
     size = max(1, round(image.width * share)), max(1, round(image.height * share))
     return image.resize(size, Image.Resampling.BOX).resize(image.size, Image.Resampling.BICUBIC)
 
