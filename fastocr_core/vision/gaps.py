@@ -24,21 +24,30 @@ def cut_at_gaps(stretch: Stretch, letters: NDArray[np.float64], x_height: float)
     """
     if not len(letters):
         return (stretch,)
-    sorted_letters = letters[np.argsort(letters[:, 1], kind="stable")]
-    reach = np.maximum.accumulate(sorted_letters[:, 3])
-    wide = np.flatnonzero(sorted_letters[1:, 1] - reach[:-1] > _EMPTY * x_height) + 1
-    groups = np.split(np.arange(len(sorted_letters)), wide)
-    sound = [group for group in groups if is_text(sorted_letters[group], x_height)]
-    cuts = [
-        (reach[above[-1]] + sorted_letters[below[0], 1]) / 2 for above, below in itertools.pairwise(sound)
-    ]
-    edges = [stretch.top, *map(float, cuts), stretch.bottom]
+    _, cuts = groups_apart(letters, 1, _EMPTY * x_height, x_height)
+    edges = [stretch.top, *cuts, stretch.bottom]
     return tuple(
         Stretch(stretch.left, top, stretch.right, bottom) for top, bottom in itertools.pairwise(edges)
     )
 
 
-def is_text(letters: NDArray[np.float64], x_height: float) -> bool:
+def groups_apart(
+    letters: NDArray[np.float64], axis: int, least: float, x_height: float
+) -> tuple[list[NDArray[np.float64]], list[float]]:
+    """Letters that strips emptier than `least` pixels part along an axis (0 across, 1 down), and the middles of the strips.
+
+    Specks by themselves are no group, and no strip ends at them. letters: float64 [N, 4], N at least 1.
+    """
+    ordered = letters[np.argsort(letters[:, axis], kind="stable")]
+    reach = np.maximum.accumulate(ordered[:, axis + 2])
+    wide = np.flatnonzero(ordered[1:, axis] - reach[:-1] > least) + 1
+    groups = np.split(np.arange(len(ordered)), wide)
+    sound = [group for group in groups if _is_text(ordered[group], x_height)]
+    cuts = [float(reach[one[-1]] + ordered[other[0], axis]) / 2 for one, other in itertools.pairwise(sound)]
+    return [ordered[group] for group in sound], cuts
+
+
+def _is_text(letters: NDArray[np.float64], x_height: float) -> bool:
     """Whether so few letters are more than a speck: two of them, or one of full height. float64 [N, 4], N at least 1."""
     tallest = float((letters[:, 3] - letters[:, 1]).max())
     return len(letters) >= _WORD_LETTERS or tallest >= _FULL_HEIGHT * x_height

@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from fastocr_core.vision.gaps import is_text
+from fastocr_core.vision.gaps import groups_apart
 from fastocr_core.vision.regions import Stretch
 
 _RULE_SHARE = 0.5  # least length, of the width of the text
@@ -86,14 +86,9 @@ def blocks_side_by_side(
         return (stretch,)
     if (marks[~is_letter, 3] - marks[~is_letter, 1] > _THIN * x_height).any():
         return (stretch,)
-    letters = letters[np.argsort(letters[:, 0], kind="stable")]
-    reach = np.maximum.accumulate(letters[:, 2])
-    wide = np.flatnonzero(letters[1:, 0] - reach[:-1] > _APART * x_height) + 1
-    groups = np.split(np.arange(len(letters)), wide)
-    sound = [group for group in groups if is_text(letters[group], x_height)]
-    if _shared_lines([letters[group] for group in sound], x_height) > 1:
+    blocks, cuts = groups_apart(letters, 0, _APART * x_height, x_height)
+    if _shared_lines(blocks, x_height) > 1:
         return (stretch,)
-    cuts = [float(reach[one[-1]] + letters[other[0], 0]) / 2 for one, other in itertools.pairwise(sound)]
     edges = [stretch.left, *cuts, stretch.right]
     return tuple(
         Stretch(left, stretch.top, right, stretch.bottom) for left, right in itertools.pairwise(edges)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fastocr_core.models.attention_received import attention_received
 from fastocr_core.models.base import ImageEncoding
+from fastocr_core.models.norm import RootMeanSquareNorm
 
 ROTARY_BASE = 10_000.0
 MERGED_SIDE = 2  # patches; their square is one image token
@@ -36,21 +37,6 @@ class TowerShape:
     def head_dim(self) -> int:
         """Numbers per head."""
         return self.width // self.heads
-
-
-class RootMeanSquareNorm(nn.Module):
-    """Scales each row to unit root mean square, in float32, then by a weight per channel."""
-
-    def __init__(self, width: int, eps: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.eps = eps
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """[..., width] -> [..., width] in the type of `rows`."""
-        wide = rows.float()
-        scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        return self.weight * scaled.to(rows.dtype)
 
 
 class PatchEmbedding(nn.Module):

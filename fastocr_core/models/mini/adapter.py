@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from fastocr_core.models.base import Block, DecoderShape, ModelAdapter, ParsedText, PromptLayout
@@ -84,8 +84,8 @@ class MiniAdapter(ModelAdapter):
 def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
     """Load the weights beside this file, or a folder of the same shape (model.safetensors and config.json).
 
-    Raises FileNotFoundError where a file is not there, ValueError when tensors are missing, unknown, of another shape or
-    no numbers with a fraction.
+    Raises FileNotFoundError where a file is not there, ValueError when the weights are damaged, or when tensors are missing,
+    unknown, of another shape or no numbers with a fraction.
     """
     home = folder or mini_folder()
     for name in (CARD, WEIGHTS_FILE):
@@ -98,10 +98,13 @@ def load_mini(folder: pathlib.Path | None = None) -> MiniAdapter:
     with torch.random.fork_rng(devices=[]):
         reader = MiniReader()
     state: dict[str, Tensor] = {}
-    with safe_open(home / WEIGHTS_FILE, framework="pt") as file:
-        for key in file.keys():  # noqa: SIM118 - a safetensors handle is not a mapping
-            tensor = file.get_tensor(key)
-            state[key] = tensor.float() if tensor.is_floating_point() else tensor
+    try:
+        with safe_open(home / WEIGHTS_FILE, framework="pt") as file:
+            for key in file.keys():  # noqa: SIM118 - a safetensors handle is not a mapping
+                tensor = file.get_tensor(key)
+                state[key] = tensor.float() if tensor.is_floating_point() else tensor
+    except SafetensorError as error:
+        raise ValueError(f"{home / WEIGHTS_FILE} is damaged: {error}") from error
     wanted = {key: (value.shape, value.dtype) for key, value in reader.state_dict().items()}
     found = {key: (value.shape, value.dtype) for key, value in state.items()}
     if wanted != found:

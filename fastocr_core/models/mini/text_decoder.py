@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fastocr_core.models.norm import RootMeanSquareNorm
+
 ROTARY_BASE = 1e4
 NORM_EPSILON = 1e-6
 INITIAL_DEVIATION = 0.02
@@ -43,20 +45,6 @@ class DecoderOutput:
     """last_hidden_state: [B, T, hidden], normalised."""
 
     last_hidden_state: Tensor
-
-
-class RootMeanSquareNorm(nn.Module):
-    """Zhang and Sennrich 2019; computed in float32."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        exact = hidden.float()
-        exact = exact * torch.rsqrt(exact.pow(2).mean(-1, keepdim=True) + NORM_EPSILON)
-        scaled: Tensor = self.weight * exact.to(hidden.dtype)
-        return scaled
 
 
 class GatedLayer(nn.Module):
@@ -109,8 +97,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attn = SelfAttention(size, layer)
         self.mlp = GatedLayer(size)
-        self.input_layernorm = RootMeanSquareNorm(size.hidden)
-        self.post_attention_layernorm = RootMeanSquareNorm(size.hidden)
+        self.input_layernorm = RootMeanSquareNorm(size.hidden, NORM_EPSILON)
+        self.post_attention_layernorm = RootMeanSquareNorm(size.hidden, NORM_EPSILON)
 
     def forward(self, hidden: Tensor, turns: tuple[Tensor, Tensor], cache: Any) -> Tensor:
         hidden = hidden + self.self_attn(self.input_layernorm(hidden), turns, cache)
@@ -126,7 +114,9 @@ class TextDecoder(nn.Module):
         self.size = size
         self.embed_tokens = nn.Embedding(size.vocabulary, size.hidden, padding_token)
         self.layers = nn.ModuleList(DecoderLayer(size, index) for index in range(size.layers))
-        self.norm = RootMeanSquareNorm(size.hidden)
+        self.norm = RootMeanSquareNorm(size.hidden, NORM_EPSILON)
+        exponents = torch.arange(0, size.head_dim, 2, dtype=torch.float) / size.head_dim
+        self.register_buffer("frequencies", 1.0 / ROTARY_BASE**exponents, persistent=False)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, 0.0, INITIAL_DEVIATION)
@@ -139,7 +129,6 @@ class TextDecoder(nn.Module):
         position_ids: Tensor,
         cache: Any = None,
         use_cache: bool = True,
-        **keywords: Any,
     ) -> DecoderOutput:
         """[B, T, hidden] at positions int64 [3, B, T].
 
@@ -153,9 +142,9 @@ class TextDecoder(nn.Module):
 
     def turns(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Cosines and sines [B, T, head_dim] of the rotary angles: each axis turns its own frequency pairs."""
-        dim = self.size.head_dim
-        exponents = torch.arange(0, dim, 2, dtype=torch.float, device=positions.device) / dim
-        angles = positions[..., None].float() * (1.0 / ROTARY_BASE**exponents)  # [3, B, T, dim / 2]
+        angles = (
+            positions[..., None].float() * self.get_buffer("frequencies").float()
+        )  # [3, B, T, head_dim / 2]
         pieces = [
             piece[axis]
             for axis, piece in enumerate(torch.split(angles, list(self.size.rotary_pairs), dim=-1))

@@ -45,6 +45,14 @@ def test_tensors_that_do_not_fit(tmp_path: Path, change: Callable[[dict[str, Ten
         load_mini(changed(tmp_path / "mini", change))
 
 
+def test_weights_cut_off(tmp_path: Path) -> None:
+    folder = changed(tmp_path / "mini", lambda tensors: None)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:4000])
+    with pytest.raises(ValueError, match="is damaged"):
+        load_mini(folder)
+
+
 def test_another_alphabet(tmp_path: Path) -> None:
     folder = changed(tmp_path / "mini", lambda tensors: None)
     card = (folder / "config.json").read_text("utf-8")

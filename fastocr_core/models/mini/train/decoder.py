@@ -144,11 +144,8 @@ def place_weights(tokens: Tensor) -> Tensor:
     """How much each place counts in the loss: int64 [B, T] tokens -> float32 [B, T], 1 for ordinary ones."""
     weights = torch.ones(tokens.shape)
     is_row = (tokens >= alphabet.FIRST_ROW) & (tokens < alphabet.FIRST_COLUMN)
-    rows = torch.where(is_row, tokens, -1)
-    index = torch.arange(tokens.shape[1]).expand_as(tokens)
-    last = torch.where(is_row, index, -1).cummax(1).values
-    last = torch.cat([torch.full_like(last[:, :1], -1), last[:, :-1]], dim=1)  # before the token itself
-    step = rows - tokens.gather(1, last.clamp(min=0))
+    last = _last_before(is_row)
+    step = tokens - tokens.gather(1, last.clamp(min=0))
     weights[is_row & (last < 0)] = START_WEIGHT
     weights[is_row & (last >= 0) & ((step < 0) | (step > LEAP_BANDS))] = LEAP_WEIGHT
     weights[tokens == alphabet.END] = END_WEIGHT
@@ -156,20 +153,20 @@ def place_weights(tokens: Tensor) -> Tensor:
     return weights
 
 
+def _last_before(chosen: Tensor) -> Tensor:
+    """Index of the last chosen token before each, -1 for none: bool [B, T] -> int64 [B, T]."""
+    last = torch.where(chosen, torch.arange(chosen.shape[1]), -1).cummax(1).values
+    return torch.cat([torch.full_like(last[:, :1], -1), last[:, :-1]], dim=1)
+
+
 def _behind_gap(tokens: Tensor) -> Tensor:
     """Which column tokens [B, T] name a word far to the right of the one before it, or a line that begins elsewhere than
     the one above it."""
-    index = torch.arange(tokens.shape[1]).expand_as(tokens)
+    index = torch.arange(tokens.shape[1])
     is_row = (tokens >= alphabet.FIRST_ROW) & (tokens < alphabet.FIRST_COLUMN)
     is_column = tokens >= alphabet.FIRST_COLUMN
     opens = is_column & torch.cat([torch.zeros_like(is_row[:, :1]), is_row[:, :-1]], dim=1)
-
-    def before(chosen: Tensor) -> Tensor:
-        """Index of the last chosen token before each, -1 for none."""
-        last = torch.where(chosen, index, -1).cummax(1).values
-        return torch.cat([torch.full_like(last[:, :1], -1), last[:, :-1]], dim=1)
-
-    word, line = before(is_column), before(opens)
+    word, line = _last_before(is_column), _last_before(opens)
     letters = index - word - 1
     across = tokens - tokens.gather(1, word.clamp(min=0)) - STRIPS_PER_LETTER * letters
     moved = (tokens - tokens.gather(1, line.clamp(min=0))).abs()
