@@ -28,7 +28,10 @@ _MARGIN_PIXELS = 10
 _LEAST_ROWS, _LEAST_COLUMNS = 8, 8  # cells; smaller pages were never learned from
 _LETTER_HEIGHTS, _LETTER_WIDTH, _LETTER_INK = (4, 38), 132, 6  # pixels at the reading size
 _MEAN_LETTER = 1.25  # x-heights, over lower case and capitals
-_JOINED_INK = 3.0  # pixels of ink per pixel of width: a line of words that touch or stand on their underline
+_JOINED_INK = (
+    3.0  # pixels of ink per pixel of width: a line of words that touch or stand on their underline ...
+)
+_JOINED_HEIGHT = 0.9 * TARGET_X_HEIGHT_PIXELS  # ... and at least as high as its letters; a thick bar is lower
 _MARK_PIXELS = 3  # lower marks are specks
 _WHOLE_PAGE = Split((Stretch(-math.inf, -math.inf, math.inf, math.inf),), 0.0)
 
@@ -60,7 +63,7 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
     small = (heights <= high) & (widths <= _LETTER_WIDTH)
     joined = (
         (heights <= 2 * high)
-        & (heights > low)
+        & (heights >= _JOINED_HEIGHT)
         & (widths > _LETTER_WIDTH)
         & (marks[:, 4] >= _JOINED_INK * widths)
     )

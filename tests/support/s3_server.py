@@ -17,6 +17,9 @@ from typing import Any
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 GRPC_OFFSET = 10_000
+# Every bucket takes a volume of its own, and by itself the server has as many as gigabytes are free on the disk:
+# on a small one, buckets made late could store nothing.
+MOST_VOLUMES = 2_000
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -42,6 +45,7 @@ class S3Server:
             *(f"-s3.port={s3}", f"-filer.port={filer}", f"-master.port={master}", f"-volume.port={volume}"),
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-admin.port={admin}", "-admin.ui=false"),
             f"-dir={folder}",
+            *(f"-volume.max={MOST_VOLUMES}", "-master.volumeSizeLimitMB=64"),
         ]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(

@@ -101,6 +101,14 @@ def test_a_heading_a_little_larger_than_the_text_stays_with_it() -> None:
     assert prepare_mini(_titled(26, 120), MINI_VISION, None).parts == ()
 
 
+@pytest.mark.parametrize("thick", [2, 5, 7])
+def test_a_bar_does_not_widen_the_piece_it_stands_in(thick: int) -> None:
+    plain, barred = _titled(56), _titled(56)
+    ImageDraw.Draw(barred).rectangle((20, 640, 880, 639 + thick), 20)
+    widths = [prepare_mini(sheet, MINI_VISION, None).parts[-1].grid_columns for sheet in (plain, barred)]
+    assert widths[0] == widths[1]
+
+
 def _stacked(times: int) -> Image.Image:
     page = next(iter(held_out_pages("clean"))).image().convert("L")
     sheet = Image.new("L", (page.width, page.height * times), 245)

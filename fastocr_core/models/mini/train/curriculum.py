@@ -52,13 +52,15 @@ def _whole(chance: float) -> PageRange:
     style = LayoutStyle(
         (8.0, 13.5), (1.05, 1.9), min_pitch_pixels=18.0, margin_pixels=(2, 120), short_share=0.35, kinds=_KINDS,
         gutter_pixels=(14, 60), furniture_share=0.35, footnote_share=0.12, emphasis_share=0.35, reverse_share=0.08,
-        neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6,
+        neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6, cast_share=0.35,
     )  # fmt: skip
     if chance > 0.72:  # a whole sheet at 150 dpi
         style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)
         return PageRange((40, 62), (30, 46), style, 0.08, 0.02, 0.1, worn_share=0.6, real_share=0.25)
     if chance > 0.64:  # what the view cuts off: heads, feet, titles
         style = replace(style, kinds=(("strip", 1.0),), margin_pixels=(2, 40), furniture_share=0.0)
+        if chance < 0.675:  # a block of such a head or foot
+            return PageRange((4, 8), (8, 15), style, 0.15, 0.03, 0.6, worn_share=0.6)
         return PageRange((4, 10), (8, 46), style, 0.15, 0.03, 0.4, worn_share=0.6)
     if chance > 0.56:  # a column
         return PageRange((12, 50), (8, 17), style, 0.12, offset_share=0.3, worn_share=0.6, real_share=0.1)

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastocr_core.models.mini.train.fonts import Face
+from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face, is_bold
 
 _CUTS = re.compile(
     r"(regular|bold|italic|oblique|medium|roman|book|light|semibold|demibold|demi|bd|ita|it|rm|bi|rb|ri|r|b|i)$"
 )
-_BOLD = re.compile(r"bold|bd|demi|_rb|heavy", re.IGNORECASE)
 _SLANTED = re.compile(r"ital|obli|slant|_ri|it\b", re.IGNORECASE)
 
 
@@ -47,8 +46,10 @@ def is_monospaced(face: Face) -> bool:
     return abs(face.advances["i"] - face.advances["m"]) < 1e-3
 
 
-def family_of(body: Face, faces: Sequence[Face], generator: np.random.Generator) -> Family:
-    """The cuts of `body`'s family among `faces`, and any monospaced face (the body where there is none)."""
+def family_of(
+    body: Face, faces: Sequence[Face], generator: np.random.Generator, cast: Cast = PLAIN
+) -> Family:
+    """The cuts of `body`'s family among `faces`, and any monospaced face (the body where there is none), all as `cast`."""
     name = family_name(body.path)
     cuts = [face for face in faces if family_name(face.path) == name]
 
@@ -58,7 +59,8 @@ def family_of(body: Face, faces: Sequence[Face], generator: np.random.Generator)
     def file(face: Face) -> str:
         return pathlib.Path(face.path).stem
 
-    bold = [face for face in cuts if _BOLD.search(file(face)) and not _SLANTED.search(file(face))]
+    bold = [face for face in cuts if is_bold(face) and not _SLANTED.search(file(face))]
     slanted = [face for face in cuts if _SLANTED.search(file(face))]
     typewriters = [body] if is_monospaced(body) else [face for face in faces if is_monospaced(face)]
-    return Family(body, one_of(bold), one_of(slanted), one_of(typewriters))
+    chosen = (body, one_of(bold), one_of(slanted), one_of(typewriters))
+    return Family(*map(cast.of, chosen))

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from fastocr_core.models.mini.train import wear
+from fastocr_core.models.mini.train.glyphs import draw_letter
 from fastocr_core.models.mini.train.marks import draw_rule
 from fastocr_core.models.mini.train.placement import PageLayout
 from fastocr_core.vision.mini_view import full_contrast
@@ -84,11 +85,12 @@ def drawn(layout: PageLayout, factor: int, generator: np.random.Generator, corne
     canvas = ImageDraw.Draw(image)
     for line in (*layout.lines, layout.unread):
         for word in line:
-            font = word.face.sized(word.pixels * factor)
             # letter by letter: the font engine rounds each advance to a pixel, so that in a word drawn at
             # once the last letters stand up to 5 px away from where the layout says they are
             for letter, x, _ in word.letters():
-                canvas.text((x * factor, word.baseline * factor), letter, fill=0, font=font, anchor="ls")
+                draw_letter(
+                    canvas, word.face, word.pixels * factor, letter, x * factor, word.baseline * factor
+                )
     for rule in layout.rules:
         if rule.look not in ("tint", "picture"):
             draw_rule(image, rule, factor, generator)

@@ -13,7 +13,7 @@ import numpy as np
 from fastocr_core.models.mini.train.blocks import Block, bullets, flow, paragraph, verse
 from fastocr_core.models.mini.train.columns import columns
 from fastocr_core.models.mini.train.family import family_of
-from fastocr_core.models.mini.train.fonts import Face
+from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face, any_cast
 from fastocr_core.models.mini.train.furniture import header, neighbour, reserve_foot, set_foot, strip
 from fastocr_core.models.mini.train.letter import letter
 from fastocr_core.models.mini.train.listing import listing
@@ -83,6 +83,7 @@ def _setter(
     weights: np.ndarray,
     source: WordSource,
     style: LayoutStyle,
+    cast: Cast,
 ) -> Setter:
     face = faces[int(generator.choice(len(faces), p=weights))]
     pixels = round(generator.uniform(*style.x_height_pixels) / face.x_height * 4) / 4
@@ -90,7 +91,7 @@ def _setter(
     align = "justify" if generator.random() < 0.6 else "left"
     indent = float(generator.choice([0.0, 1.5, 3.0])) * pixels
     manner = Manner(pixels, pitch, align, indent, hyphens=bool(generator.random() < 0.4))
-    family = family_of(face, faces, generator)
+    family = family_of(face, faces, generator, cast)
     emphasis = bool(generator.random() < style.emphasis_share)
     return Setter(generator, source, style, width, height, family, manner, emphasis=emphasis)
 
@@ -142,10 +143,11 @@ def compose(
     if style.kinds:
         shares = np.array([weight for _, weight in style.kinds])
         kind = style.kinds[int(generator.choice(len(shares), p=shares / shares.sum()))][0]
+    cast = any_cast(generator) if style.cast_share and generator.random() < style.cast_share else PLAIN
     if kind == "plain":
-        page = compose_prose(generator, *inner, faces, weights, source, style)
+        page = compose_prose(generator, *inner, faces, weights, source, style, cast)
     else:
-        page = _compose_kind(_setter(generator, *inner, faces, weights, source, style), kind)
+        page = _compose_kind(_setter(generator, *inner, faces, weights, source, style, cast), kind)
         if not page.lines:  # too small a page for its kind
-            page = compose_prose(generator, *inner, faces, weights, source, style)
+            page = compose_prose(generator, *inner, faces, weights, source, style, cast)
     return skewed(page, width, height, degrees) if degrees else page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastocr_core.models.mini.train.fonts import Face
+from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face
 from fastocr_core.models.mini.train.placement import PageLayout, PlacedWord
 from fastocr_core.models.mini.train.style import LayoutStyle, WordSource
 
@@ -42,9 +42,10 @@ def compose_prose(
     weights: np.ndarray,
     source: WordSource,
     style: LayoutStyle,
+    cast: Cast = PLAIN,
 ) -> PageLayout:
     """One single-column page of paragraphs and headings."""
-    face = faces[int(generator.choice(len(faces), p=weights))]
+    face = cast.of(faces[int(generator.choice(len(faces), p=weights))])
     x_height = generator.uniform(*style.x_height_pixels)
     pixels = round(x_height / face.x_height * 4) / 4
     pitch = max(generator.uniform(*style.pitch) * pixels, style.min_pitch_pixels)

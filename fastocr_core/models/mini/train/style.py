@@ -38,5 +38,8 @@ class LayoutStyle:
     reverse_share: float = 0.0  # headings white on black
     neighbour_share: float = 0.0  # pages at whose edge letters of the next page are cut; they are not read
     picture_share: float = 0.0  # blocks that are pictures, which hold nothing to read
+    cast_share: float = (
+        0.0  # pages whose type is narrower or wider and fatter than its face was drawn (fonts.Cast)
+    )
     skew_share: float = 0.0
     skew_degrees: float = 2.0  # at most, either way

@@ -1,0 +1,66 @@
+"""Type cast narrower and fatter than its face: its truth must stand where its ink does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face, any_cast
+from fastocr_core.models.mini.train.ink import InkStyle, draw
+from fastocr_core.models.mini.train.layout import LayoutStyle, compose
+from fastocr_core.models.mini.train.placement import PageLayout, PlacedWord, truth_of
+from tests.support.made_layouts import AsciiWords
+
+CLEAN = InkStyle(strength=0.0, oversampled=1.0)
+
+
+def _bars(face: Face, pixels: float = 20.0) -> tuple[np.ndarray, np.ndarray]:
+    """The drawn page of a word of bars, and where its letters should stand."""
+    word = "l" * 12
+    width = sum(face.advances[letter] * pixels + 8 for letter in word)
+    layout = PageLayout(320, 64, ((PlacedWord(word, 20.0, width, 40.0, pixels, face, spacing=8.0),),))
+    truth = truth_of(layout)
+    return draw(layout, np.random.default_rng(0), CLEAN), truth.x[truth.is_glyph]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_every_bar_stands_where_the_truth_says(face: Face, seed: int) -> None:
+    cast = any_cast(np.random.default_rng(seed))
+    image, places = _bars(cast.of(face))
+    ink = (255.0 - image[28:38]).sum(axis=0)
+    for place in places:
+        near = np.arange(max(0, round(place) - 3), round(place) + 4)
+        assert (ink[near] * near).sum() / ink[near].sum() == pytest.approx(place - 0.5, abs=1.2)
+
+
+def test_a_narrow_cast_is_narrower_and_a_heavy_one_has_more_ink(face: Face) -> None:
+    plain, narrow, heavy = (
+        _bars(cast.of(face))[0].astype(int) for cast in (PLAIN, Cast(squeeze=0.8), Cast(weight=0.03))
+    )
+
+    def wide(image: np.ndarray) -> int:
+        return int(np.ptp(np.flatnonzero((image < 128).any(axis=0))))
+
+    assert wide(narrow) - 88 == pytest.approx(0.8 * (wide(plain) - 88), abs=3)  # the gaps stay
+    assert (255 - heavy).sum() > 1.3 * (255 - plain).sum()
+    assert wide(heavy) == pytest.approx(wide(plain), abs=3)
+
+
+def test_the_plain_cast_is_the_face_itself_and_bold_gains_less(face: Face) -> None:
+    assert PLAIN.of(face) is face
+    bold = replace(face, path=face.path.replace("plain.ttf", "plain-Bold.ttf"))
+    assert Cast(weight=0.03).of(bold).weight == pytest.approx(0.01)
+
+
+def test_cast_pages_hold_no_word_outside(face: Face) -> None:
+    faces, weights = [face], np.ones(1)
+    kinds = (("mixed", 1.0), ("plain", 1.0))
+    for seed in range(12):
+        style = LayoutStyle(kinds=kinds, cast_share=1.0)
+        page = compose(np.random.default_rng(seed), 512, 512, faces, weights, AsciiWords(), style)
+        words = [word for line in page.lines for word in line]
+        assert any(word.face.squeeze != 1.0 or word.face.weight > 0 for word in words) or not words
+        assert all(word.x >= 0 and word.x + word.width <= 512.5 for word in words)
