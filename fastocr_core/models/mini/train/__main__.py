@@ -10,7 +10,7 @@ import torch
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fastocr_core.models.mini.train", description=__doc__)
-    parser.add_argument("stage", choices=["stem", "decoder", "reader", "export"])
+    parser.add_argument("stage", choices=["stem", "decoder", "reader", "sharpen", "export"])
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("training"))
     parser.add_argument("--seconds", type=float, default=1500.0)
     parser.add_argument("--threads", type=int, default=0)
@@ -38,6 +38,13 @@ def main() -> None:
 
         train_stem(StemSchedule(seconds=arguments.seconds, seed=arguments.seed), arguments.folder)
         return
+    if arguments.stage == "sharpen":
+        from fastocr_core.models.mini.train.sharpen import sharpen
+        from fastocr_core.models.mini.train.stem import StemSchedule
+
+        schedule = StemSchedule(arguments.seconds, arguments.learning_rate or 1e-3, seed=arguments.seed)
+        sharpen(schedule, arguments.folder, arguments.name or "reader")
+        return
     if arguments.stage == "export":
         from fastocr_core.models.mini.train.export import export_reader
 
@@ -46,7 +53,7 @@ def main() -> None:
     from fastocr_core.models.mini.train.decoder import DecoderSchedule, Trainer
 
     rendered = arguments.stage == "reader"
-    schedule = DecoderSchedule(
+    joint = DecoderSchedule(
         arguments.seconds,
         rendered,
         arguments.learning_rate or (1e-3 if rendered else 2e-3),
@@ -59,7 +66,7 @@ def main() -> None:
         partner=arguments.partner,
         seed=arguments.seed,
     )
-    Trainer(schedule, arguments.folder, arguments.name or arguments.stage).run()
+    Trainer(joint, arguments.folder, arguments.name or arguments.stage).run()
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def _whole(chance: float) -> PageRange:
     style = LayoutStyle(
         (8.0, 13.5), (1.05, 1.9), min_pitch_pixels=18.0, margin_pixels=(2, 120), short_share=0.35, kinds=_KINDS,
         gutter_pixels=(14, 60), furniture_share=0.35, footnote_share=0.12, emphasis_share=0.35, reverse_share=0.08,
-        neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6, cast_share=0.35,
+        neighbour_share=0.05, picture_share=0.06, skew_share=0.25, skew_degrees=1.6, cast_share=0.5,
     )  # fmt: skip
     if chance > 0.72:  # a whole sheet at 150 dpi
         style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)

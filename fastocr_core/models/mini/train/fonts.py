@@ -106,7 +106,7 @@ def is_bold(face: Face) -> bool:
 def any_cast(generator: np.random.Generator) -> Cast:
     """Mostly narrower and fatter, as books of the nineteenth century are; in steps, so that drawn letters can be kept."""
     squeeze = round(float(generator.uniform(0.78, 1.08)) * 50) / 50
-    weight = round(float(max(0.0, generator.uniform(-0.008, 0.034))) * 400) / 400
+    weight = round(float(max(0.0, generator.uniform(-0.008, 0.04))) * 400) / 400
     return Cast(squeeze, weight)
 
 
@@ -156,7 +156,17 @@ def face_weights(faces: list[Face]) -> np.ndarray:
     weights = np.array([folders.count(folder) ** -0.5 for folder in folders])
     slanted = np.array(["Bold" in face.path or "Ital" in face.path or "Obl" in face.path for face in faces])
     weights *= np.where(slanted, 0.6, 1.0)
-    old = np.array([any(family in face.path for family in OLD_PRINT) for face in faces], bool)
-    weights *= np.where(old, OLD_PRINT_WEIGHT, 1.0)
+    weights *= np.where(_is_old(faces), OLD_PRINT_WEIGHT, 1.0)
     shares: np.ndarray = weights / weights.sum()
     return shares
+
+
+def old_print_weights(faces: list[Face], weights: np.ndarray) -> np.ndarray:
+    """The same weights among the faces near old print alone; all of them where there is none."""
+    old = weights * _is_old(faces)
+    shares: np.ndarray = old / old.sum() if old.sum() > 0 else weights
+    return shares
+
+
+def _is_old(faces: list[Face]) -> np.ndarray:
+    return np.array([any(family in face.path for family in OLD_PRINT) for face in faces], bool)

@@ -13,7 +13,7 @@ import numpy as np
 from fastocr_core.models.mini.train.blocks import Block, bullets, flow, paragraph, verse
 from fastocr_core.models.mini.train.columns import columns
 from fastocr_core.models.mini.train.family import family_of
-from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face, any_cast
+from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face, any_cast, old_print_weights
 from fastocr_core.models.mini.train.furniture import header, neighbour, reserve_foot, set_foot, strip
 from fastocr_core.models.mini.train.letter import letter
 from fastocr_core.models.mini.train.listing import listing
@@ -44,6 +44,7 @@ __all__ = [
     "truth_of",
 ]
 
+_CAST_OLD_SHARE = 0.5  # of the pages in type cast otherwise: those set in faces near old print
 _MANY = ((paragraph, 6.0), (bullets, 1.0), (verse, 0.3), (listing, 0.3), (table, 0.5), (figures, 0.3))
 
 
@@ -143,7 +144,11 @@ def compose(
     if style.kinds:
         shares = np.array([weight for _, weight in style.kinds])
         kind = style.kinds[int(generator.choice(len(shares), p=shares / shares.sum()))][0]
-    cast = any_cast(generator) if style.cast_share and generator.random() < style.cast_share else PLAIN
+    cast = PLAIN
+    if style.cast_share and generator.random() < style.cast_share:
+        cast = any_cast(generator)
+        if generator.random() < _CAST_OLD_SHARE:
+            weights = old_print_weights(faces, weights)
     if kind == "plain":
         page = compose_prose(generator, *inner, faces, weights, source, style, cast)
     else:
