@@ -73,7 +73,7 @@ class Face:
         return all(character in self.advances for character in text if not character.isspace())
 
     def sized(self, pixels: float) -> ImageFont.FreeTypeFont:
-        return _sized(self.path, round(pixels * 4) / 4)
+        return font_at(self.path, round(pixels * 4) / 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ def any_cast(generator: np.random.Generator) -> Cast:
 
 
 @functools.lru_cache(maxsize=512)
-def _sized(path: str, pixels: float) -> ImageFont.FreeTypeFont:
+def font_at(path: str, pixels: float) -> ImageFont.FreeTypeFont:
+    """The font of a file at a size in pixels, kept."""
     return ImageFont.truetype(path, pixels, layout_engine=ImageFont.Layout.BASIC)
 
 

@@ -7,7 +7,7 @@ import math
 
 from PIL import Image, ImageDraw
 
-from fastocr_core.models.mini.train.fonts import Face
+from fastocr_core.models.mini.train.fonts import Face, font_at
 
 
 def draw_letter(
@@ -31,16 +31,11 @@ def _stencil(
 
     The ink grows by weight times pixels to all sides.
     """
-    font = Face(path, {}, 0.0, 0.0, 0.0).sized(pixels)
+    font = font_at(path, pixels)
     stroke = weight * pixels
-    left, top, right, bottom = font.getbbox(letter, anchor="ls", stroke_width=stroke)
-    left, top, right, bottom = (
-        math.floor(left) - 1,
-        math.floor(top) - 1,
-        math.ceil(right) + 1,
-        math.ceil(bottom) + 1,
-    )
-    drawn = Image.new("L", (int(right - left), int(bottom - top)), 0)
+    box = font.getbbox(letter, anchor="ls", stroke_width=stroke)
+    left, top = math.floor(box[0]) - 1, math.floor(box[1]) - 1
+    drawn = Image.new("L", (math.ceil(box[2]) + 1 - left, math.ceil(box[3]) + 1 - top), 0)
     ImageDraw.Draw(drawn).text(
         (-left, -top), letter, fill=255, font=font, anchor="ls", stroke_width=stroke, stroke_fill=255
     )
