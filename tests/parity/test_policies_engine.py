@@ -81,25 +81,27 @@ def test_everything_kept_is_dense_token_for_token(policy: DecodePolicy) -> None:
         assert kept.image_kv_read_share == 1.0
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["together", "one_by_one"])
 @pytest.mark.parametrize("policy", [DecodePolicy.dense(), PLAIN, *BASELINES, *OPTIONS], ids=name_of)
-def test_shares_equal_the_rows_counted_at_the_cache(policy: DecodePolicy) -> None:
+def test_shares_equal_the_rows_counted_at_the_cache(policy: DecodePolicy, together: bool) -> None:
     pages, warmup = PAGES[:3], PLAIN.warmup_steps if policy.name == "fastocr" else 0
     with Engine(model(), policy, 3, EngineLimits(max_output_tokens=8, stop_loops=False)) as engine:
         assert engine._batch is not None
         counter = ReadCounter(engine._batch.cache)
-        results = list(engine.read(pages))
+        # One by one, all pages take the same slot; else the pages before are mostly still in theirs.
+        results = list(engine.read(pages)) if together else [next(engine.read([page])) for page in pages]
     heads, layers = model().shape.kv_heads, model().shape.layers
-    for slot, (page, result) in enumerate(zip(pages, results, strict=True)):
+    for number, (page, result) in enumerate(zip(pages, results, strict=True)):
         assert result.error is None
-        steps = sorted(step for one, step in counter.image if one == slot)
+        steps = sorted(step for one, step in counter.image if one == number)
         assert steps == list(range(1, 8))  # the first token came from the prompt
         counted = [step for step in steps if step > warmup]
         # Keys and values both count.
-        rows = sum(counter.image[slot, step] for step in counted)
+        rows = sum(counter.image[number, step] for step in counted)
         cached = 2 * layers * heads * page.image_tokens * len(counted)
         assert result.image_kv_read_share == pytest.approx(rows / cached, abs=1e-12)
         for step in steps:
-            assert counter.text[slot, step] == 2 * layers * heads * (5 + step)  # five prompt tokens
+            assert counter.text[number, step] == 2 * layers * heads * (5 + step)  # five prompt tokens
 
 
 def test_fastv_equals_dropping_the_rows_in_the_prompt() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fastocr_core.kv_cache import SlotCache
+from fastocr_core.models.base import PromptLayout
 
 _WITHOUT_DATA = {"view", "size", "dim", "stride", "unbind", "element_size", "numel", "index_copy_"}
 
@@ -40,15 +41,19 @@ class CountedRows(torch.Tensor):
 
 
 class ReadCounter:
-    """Rows read by slot and page step, keys and values together, image and text apart.
+    """Rows read by page and page step, keys and values together, image and text apart.
 
-    `image[slot, step]` and `text[slot, step]` are totals over the layers; steps count from 1.
+    `image[page, step]` and `text[page, step]` are totals over the layers. Pages count from 0 in the order in
+    which they were taken in, which is the order of submission: a page that ends before the next one comes leaves
+    its slot to that one, so slots tell no pages apart. Steps count from 1.
     """
 
     def __init__(self, cache: SlotCache) -> None:
         self.image: Counter[tuple[int, int]] = Counter()
         self.text: Counter[tuple[int, int]] = Counter()
         self.cache, self.stepping = cache, False
+        self._pages = 0
+        self._page_in: dict[int, int] = {}  # by slot
         for layer in cache.slot_layers:
             for name in ("image_keys", "image_values", "text_keys", "text_values"):
                 setattr(layer, name, self._counted(getattr(layer, name), name, None))
@@ -58,7 +63,13 @@ class ReadCounter:
                     tuple(self._counted(each, part, slot) for each in pair) for slot, pair in enumerate(slots)
                 ]
                 setattr(layer, f"{part}_of_slot", counted)
-        begin_step, begin_prefill = cache.begin_step, cache.begin_prefill
+        begin_step, begin_prefill, allocate = cache.begin_step, cache.begin_prefill, cache.allocate
+
+        def take_in(layout: PromptLayout) -> int:
+            slot = allocate(layout)
+            self._page_in[slot] = self._pages
+            self._pages += 1
+            return slot
 
         def step(call: object, live: Collection[int] | None = None) -> None:
             begin_step(call, live)
@@ -68,7 +79,7 @@ class ReadCounter:
             self.stepping = False
             begin_prefill(*args)
 
-        cache.begin_step, cache.begin_prefill = step, prefill  # type: ignore[method-assign]
+        cache.begin_step, cache.begin_prefill, cache.allocate = step, prefill, take_in  # type: ignore[method-assign]
 
     def note(self, store: CountedRows, name: str, args: Any, kwargs: Any) -> None:
         """One read."""
@@ -76,18 +87,19 @@ class ReadCounter:
         if name == "narrow" and store.slot is not None:
             axis, start, length = args
             assert (axis, start) == (1, 0)
-            counts[store.slot, self._step_of(store.slot)] += store.size(0) * length
+            counts[self._step_of(store.slot)] += store.size(0) * length
         elif name == "index_select":
             axis, rows = args
             assert axis == 0
             per_slot = store.size(0) // len(self.cache.slots)
             for slot, count in Counter((rows // per_slot).tolist()).items():
-                counts[slot, self._step_of(slot)] += count
+                counts[self._step_of(slot)] += count
         else:
             raise AssertionError(f"the {store.part} store was read by {name}, which nobody counts")
 
-    def _step_of(self, slot: int) -> int:
-        return self.cache.held(slot).outputs
+    def _step_of(self, slot: int) -> tuple[int, int]:
+        """Page and step of what a slot holds now."""
+        return self._page_in[slot], self.cache.held(slot).outputs
 
     def _counted(self, rows: torch.Tensor, part: str, slot: int | None) -> CountedRows:
         counted = rows.as_subclass(CountedRows)
