@@ -18,6 +18,7 @@ from fastocr_core.models.mini.reader import HIDDEN, TEXT_WINDOW, MiniReader
 from fastocr_core.models.mini.train import guided
 from fastocr_core.models.mini.train.curriculum import phases
 from fastocr_core.models.mini.train.samples import Batch, PageSource
+from fastocr_core.models.mini.train.schedule import TrainingClock, keep, set_rate
 from fastocr_core.models.mini.train.stem import glyph_loss
 
 PARTNER_STALE_SECONDS = 900.0
@@ -217,7 +218,7 @@ class Trainer:
         self._optimizer = torch.optim.AdamW(
             self._parameters, schedule.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
-        self.spent, self.steps, self.characters, self._met = 0.0, 0, 0, 0.0
+        spent, self.steps, self.characters, self._met = 0.0, 0, 0, 0.0
         self._own_characters, self._partner_characters = 0, 0  # when the two last met
         averaged = None
         if self._checkpoint.exists():
@@ -225,11 +226,12 @@ class Trainer:
             self.reader.load_state_dict(state["reader"])
             if "optimizer" in state:
                 self._optimizer.load_state_dict(state["optimizer"])
-            self.spent, self.steps, self.characters = state["spent"], state["steps"], state["characters"]
+            spent, self.steps, self.characters = state["spent"], state["steps"], state["characters"]
             self._own_characters = self._partner_characters = self.characters
             averaged = state.get("average", state["reader"])
         elif schedule.rendered:
             self._join(folder)
+        self._clock = TrainingClock(schedule.seconds, spent)
         self._average = {key: value.clone() for key, value in self.reader.state_dict().items()}
         if averaged is not None:
             self._average.update(averaged)
@@ -250,14 +252,11 @@ class Trainer:
     def step(self) -> Losses:
         """One batch: pages of the current phase, forward, backward, update."""
         schedule = self._schedule
-        progress = min(self.spent / schedule.seconds, 1.0)
+        progress = self._clock.progress
         phase = schedule.first_phase + (1 - schedule.first_phase) * progress
         pages = phases(phase, float(self._chance.random()))
         batch = self._source.batch(pages, schedule.token_budget)
-        warm = min(1.0, (self.steps + 1) / 100)
-        rate = schedule.learning_rate * warm * (0.5 * (1 + np.cos(np.pi * progress)) * 0.95 + 0.05)
-        for group in self._optimizer.param_groups:
-            group["lr"] = float(rate)  # a numpy scalar would make the checkpoint unreadable
+        set_rate(self._optimizer, schedule.learning_rate, progress, self.steps, warm=100, floor=0.05)
         self.reader.stem.requires_grad_(schedule.rendered and progress >= schedule.frozen_share)
         fixate = self._chance.random() < schedule.fixated_share
         kept_share = float(self._chance.uniform(0.02, 0.25)) if fixate else 0.0
@@ -283,12 +282,9 @@ class Trainer:
             "reader": self.reader.state_dict(),
             "average": self._average,
             "optimizer": self._optimizer.state_dict(),
-            "spent": self.spent,
+            "spent": self._clock.spent,
         }
-        torch.save(
-            state | {"steps": self.steps, "characters": self.characters}, self._checkpoint.with_suffix(".new")
-        )
-        self._checkpoint.with_suffix(".new").replace(self._checkpoint)
+        keep(state | {"steps": self.steps, "characters": self.characters}, self._checkpoint)
 
     def meet_partner(self) -> None:
         """Average with the partner's newest weights: two processes without barriers, where two threads would wait."""
@@ -310,20 +306,21 @@ class Trainer:
                     value.lerp_(state["reader"][key], share)
 
     def run(self) -> None:
-        last = time.monotonic()
         window: list[list[float]] = []
-        while self.spent < self._schedule.seconds:
+        while not self._clock.over:
             window.append(self.step().floats())
-            now = time.monotonic()
-            self.spent += min(now - last, 20.0)  # a pause (SIGSTOP) must not eat the schedule
-            last = now
+            self._clock.tick()
             if self.steps % 20 == 0:
                 means = np.mean(window[-20:], axis=0).round(4).tolist()
-                line = {"step": self.steps, "characters": self.characters, "seconds": round(self.spent)}
+                line = {
+                    "step": self.steps,
+                    "characters": self.characters,
+                    "seconds": round(self._clock.spent),
+                }
                 line |= dict(
                     zip(("character_loss", "place_loss", "guide_loss", "glyph_loss"), means, strict=True)
                 )
                 print(json.dumps(line), flush=True)
-            if self.steps % 50 == 0 or self.spent >= self._schedule.seconds:
+            if self.steps % 50 == 0 or self._clock.over:
                 self.meet_partner()
                 self.save()

@@ -85,7 +85,9 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool =
             break
         baseline, room = setter.baseline(frame, largest.pixels), frame.room / (3.4 if thirds else 2.3)
         below = replace(frame, y=frame.y + manner.pitch)
-        between_lines = not mixed and line + 1 < lines and setter.fits(below, manner.pixels) and setter.chance(0.4)
+        between_lines = (
+            not mixed and line + 1 < lines and setter.fits(below, manner.pixels) and setter.chance(0.4)
+        )
         lowered = setter.between(0.0, 0.5) * manner.pitch if between_lines else 0.0
         words: list[PlacedWord] = []
         for place in (0.0, 0.5, 1.0) if thirds else (0.0, 1.0):
@@ -94,7 +96,7 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool =
             own = largest if mixed and setter.chance(0.5) else manner
             raised = setter.between(0.0, 0.7) * setter.ascent * (largest.pixels - own.pixels)
             texts = [text for text in _piece(setter, face, page, place) if face.covers(text)]
-            sunk = lowered if place == 1.0 else 0.0  # beside a block of lines, against none of them
+            sunk = lowered if words and place == 1.0 else 0.0  # beside a block of lines, against none of them
             piece = setter.placed(texts, face, 0.0, baseline - raised + sunk, own, room)
             end = piece[-1].x + piece[-1].width if piece else 0.0
             words += [replace(word, x=word.x + frame.left + place * (frame.room - end)) for word in piece]

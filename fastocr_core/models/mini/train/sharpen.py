@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import time
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from fastocr_core.models.mini.train.fonts import TRAINED, face_weights, find_fac
 from fastocr_core.models.mini.train.ink import CLEAN, blank_leaf, degraded, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, compose, truth_of
 from fastocr_core.models.mini.train.real import strip_labels
+from fastocr_core.models.mini.train.schedule import TrainingClock, keep, set_rate
 from fastocr_core.models.mini.train.stem import StemSchedule, glyph_loss
 from fastocr_core.models.mini.train.texts import TextSource, load_corpus
 
@@ -61,43 +61,38 @@ class WornCrops:
 
 
 def sharpen(schedule: StemSchedule, folder: pathlib.Path, name: str) -> pathlib.Path:
-    """Train the stem of folder/NAME.pt for schedule.seconds -> folder/NAME-sharp.pt, the same checkpoint with the running
-    average of the new stem in it. Statistics of its batch norms stay. FileNotFoundError without the checkpoint.
+    """Train the stem of folder/NAME.pt for schedule.seconds -> folder/NAME-sharp.pt: the averaged weights of NAME with the
+    running average of the new stem, as a beginning for `train reader`, its schedule not begun. Statistics of the batch norms
+    stay. FileNotFoundError without the checkpoint.
     """
     torch.manual_seed(schedule.seed)
     state = torch.load(folder / f"{name}.pt", weights_only=True)
     held = state.get("average", state["reader"])
+    fresh = {"spent": 0.0, "steps": 0, "characters": state.get("characters", 0)}
     stem = tower.Stem()
     stem.load_state_dict({key.removeprefix(_PREFIX): held[key] for key in held if key.startswith(_PREFIX)})
     stem = stem.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     average = {key: value.clone() for key, value in stem.state_dict().items()}
     optimizer = torch.optim.AdamW(stem.parameters(), schedule.learning_rate, weight_decay=0.01)
     output, source = folder / f"{name}-sharp.pt", WornCrops(schedule)
-    spent, steps, last = 0.0, 0, time.monotonic()
+    clock, steps = TrainingClock(schedule.seconds, longest=10.0), 0
     recent: list[tuple[float, float]] = []
-    while spent < schedule.seconds or not steps:
-        share = min(spent / schedule.seconds, 1.0) if schedule.seconds else 1.0
-        warm = min(1.0, (steps + 1) / 50)
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.learning_rate * warm * float(0.49 * (1 + np.cos(np.pi * share)) + 0.02)
+    while not clock.over or not steps:
+        set_rate(optimizer, schedule.learning_rate, clock.progress, steps, warm=50, floor=0.02)
         recent.append(_step(stem, optimizer, *source.batch()))
         steps += 1
         weight = 1 / min(_AVERAGE_STEPS, steps)
         for key, value in stem.state_dict().items():
             if value.is_floating_point():
                 average[key].lerp_(value, weight)
-        now = time.monotonic()
-        spent, last = spent + min(now - last, 10.0), now  # a pause (SIGSTOP) must not eat the schedule
+        clock.tick()
         if steps % 20 == 0:
             loss, right = (round(float(np.mean(values)), 4) for values in zip(*recent[-20:], strict=True))
-            print(
-                json.dumps({"step": steps, "seconds": round(spent), "loss": loss, "right": right}), flush=True
-            )
-        if steps % _SAVE_STEPS == 0 or spent >= schedule.seconds:
-            for part in {"reader", "average"} & set(state):
-                state[part].update({_PREFIX + key: value.clone() for key, value in average.items()})
-            torch.save(state, output.with_suffix(".new"))
-            output.with_suffix(".new").replace(output)
+            line = {"step": steps, "seconds": round(clock.spent), "loss": loss, "right": right}
+            print(json.dumps(line), flush=True)
+        if steps % _SAVE_STEPS == 0 or clock.over:
+            held.update({_PREFIX + key: value.clone() for key, value in average.items()})
+            keep({"reader": held, "average": held} | fresh, output)
     return output
 
 

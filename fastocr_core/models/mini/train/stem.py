@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from fastocr_core.models.mini.train.fonts import TRAINED, face_weights, find_fac
 from fastocr_core.models.mini.train.ink import InkStyle, blank_leaf, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, compose, truth_of
 from fastocr_core.models.mini.train.real import strip_labels
+from fastocr_core.models.mini.train.schedule import TrainingClock, keep, set_rate
 from fastocr_core.models.mini.train.texts import TextSource, load_corpus
 
 
@@ -86,18 +86,12 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
         stem.load_state_dict(state["stem"])
         optimizer.load_state_dict(state["optimizer"])
         spent, steps, glyphs = state["spent"], state["steps"], state["glyphs"]
-    last = time.monotonic()
+    clock = TrainingClock(schedule.seconds, spent, longest=10.0)
     recent: list[float] = []
-    while spent < schedule.seconds:
+    while not clock.over:
         pixels, labels = source.batch()
-        share = min(spent / schedule.seconds, 1.0)
-        rate = (
-            schedule.learning_rate
-            * min(1.0, (steps + 1) / 50)
-            * (0.5 * (1 + np.cos(np.pi * share)) * 0.98 + 0.02)
-        )
-        for group in optimizer.param_groups:
-            group["lr"] = float(rate)  # a numpy scalar would make the checkpoint unreadable
+        share = clock.progress
+        rate = set_rate(optimizer, schedule.learning_rate, share, steps, warm=50, floor=0.02)
         with torch.autocast("cpu", torch.bfloat16):
             _, logits = stem(tower.as_input(pixels))
         loss = glyph_loss(logits, labels, min(1.0, 0.2 + 1.5 * share))
@@ -108,22 +102,16 @@ def train_stem(schedule: StemSchedule, folder: pathlib.Path) -> None:
         marked = labels > 0
         glyphs += int(marked.sum())
         recent.append(float((logits.argmax(-1) == labels)[marked].float().mean()))
-        now = time.monotonic()
-        # a pause (SIGSTOP) must not eat the schedule
-        spent += min(now - last, 10.0)
-        last = now
+        clock.tick()
         if steps % 20 == 0:
             line = {
                 "step": steps,
                 "glyphs": glyphs,
-                "seconds": round(spent),
+                "seconds": round(clock.spent),
                 "loss": round(float(loss.detach()), 4),
             }
-            line |= {"accuracy": round(float(np.mean(recent[-20:])), 4), "rate": round(float(rate), 5)}
+            line |= {"accuracy": round(float(np.mean(recent[-20:])), 4), "rate": round(rate, 5)}
             print(json.dumps(line), flush=True)
-        if steps % 100 == 0 or spent >= schedule.seconds:
+        if steps % 100 == 0 or clock.over:
             state = {"stem": stem.state_dict(), "optimizer": optimizer.state_dict()}
-            torch.save(
-                state | {"spent": spent, "steps": steps, "glyphs": glyphs}, checkpoint.with_suffix(".new")
-            )
-            checkpoint.with_suffix(".new").replace(checkpoint)
+            keep(state | {"spent": clock.spent, "steps": steps, "glyphs": glyphs}, checkpoint)
