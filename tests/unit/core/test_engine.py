@@ -14,6 +14,7 @@ from fastocr_core.attention.base import Step
 from fastocr_core.kv_cache import SlotCache
 from fastocr_core.vision.prepared import PreparedPage
 from tests.parity.random_model import MAX_IMAGE_TOKENS, RandomAdapter, page_of
+from tests.support.queued import submit_at_once
 
 SPARSE = DecodePolicy.fastocr(kept_share=0.1, warmup_steps=4)
 SHORT = EngineLimits(max_output_tokens=12)
@@ -213,9 +214,10 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
 
 def test_cancelled_pages_count_as_done() -> None:
     with Engine(RandomAdapter(), SPARSE, max_batch=1, limits=SHORT) as engine:
-        futures = [engine.submit(page_of(6, seed)) for seed in range(12)]
-        cancelled = sum(future.cancel() for future in futures[4:])
+        with engine._wake:  # the engine cannot read the pages before they are cancelled
+            futures = submit_at_once(engine, [page_of(6, seed) for seed in range(12)])
+            cancelled = [future.cancel() for future in futures[4:]]
         done, waiting = concurrent.futures.wait(futures, timeout=60)
-    assert cancelled > 0
+    assert all(cancelled)
     assert not waiting
     assert len(done) == 12

@@ -14,6 +14,7 @@ from fastocr_core.kv_cache import SlotCache
 from fastocr_core.memory import is_out_of_memory
 from fastocr_core.vision.prepared import PreparedPage
 from tests.parity.random_model import RandomAdapter, page_of
+from tests.support.queued import read_at_once
 
 SPARSE = DecodePolicy.fastocr(kept_share=0.1, warmup_steps=4)
 SHORT = EngineLimits(max_output_tokens=12)
@@ -92,7 +93,7 @@ def test_memory_running_out_in_a_step_halves_slots_and_budget(monkeypatch: pytes
             return attend(layer, query, scaling, cache, step)
 
         monkeypatch.setattr(engine.backend, "attend", greedy)
-        results = list(engine.read(PAGES))
+        results = read_at_once(engine, PAGES)
         assert (engine.slots, engine.out_of_memory, engine.pages_restarted) == (2, 1, 4)
         # Four pages of 30 to 33 image tokens, 5 of prompt and 12 of output were held.
         assert engine.token_budget == (30 + 31 + 32 + 33 + 4 * 17) // 2
