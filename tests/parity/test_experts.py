@@ -9,6 +9,7 @@ from fastocr_core import DecodePolicy, Engine, EngineLimits
 from fastocr_core.expert_load import ExpertLoad
 from fastocr_core.step_experts import EXPERTS_NAME, StepExperts, step_experts
 from tests.parity.random_model import RandomAdapter
+from tests.support.queued import read_at_once
 from tests.support.small_generators import SamePrompt, unlimited
 
 POLICIES = [DecodePolicy.dense(), DecodePolicy.fastocr(0.25, floor=1, warmup_steps=4)]
@@ -75,7 +76,7 @@ def test_load_is_counted_at_the_routers() -> None:
     router = model.decoder.layers[2].mlp.gate  # type: ignore[index, union-attr]
     hook = router.register_forward_hook(lambda module, inputs, output: chosen.append(output[2]))  # type: ignore[union-attr]
     with Engine(model, max_batch=2) as engine, ExpertLoad(model.decoder) as load:
-        list(engine.read(model.page_of_row(row) for row in (0, 1)))
+        read_at_once(engine, [model.page_of_row(row) for row in (0, 1)])
     hook.remove()  # type: ignore[union-attr]
     routers = load.routers()
     assert [router.name for router in routers] == [
