@@ -64,3 +64,36 @@ def test_cast_pages_hold_no_word_outside(face: Face) -> None:
         words = [word for line in page.lines for word in line]
         assert any(word.face.squeeze != 1.0 or word.face.weight > 0 for word in words) or not words
         assert all(word.x >= 0 and word.x + word.width <= 512.5 for word in words)
+
+
+def _heads(face: Face, cast: Cast) -> list[PageLayout]:
+    style = LayoutStyle(kinds=(("strip", 1.0),), margin_pixels=(4, 20))
+    pages = []
+    for seed in range(120):
+        generator = np.random.default_rng(seed)
+        pages.append(compose(generator, 640, 160, [cast.of(face)], np.ones(1), AsciiWords(), style))
+    return pages
+
+
+def test_heads_on_fat_pages_are_fatter_and_narrower_than_the_text_and_the_truth_goes_along(
+    face: Face,
+) -> None:
+    pages = _heads(face, Cast(0.9, 0.03))
+    faces = [word.face for page in pages for line in page.lines for word in line]
+    assert any(each.weight > 0.06 and each.squeeze < 0.8 for each in faces)
+    assert all(each.weight <= 0.09 for each in faces)
+    for each in faces[:200]:
+        assert each.advances["H"] == pytest.approx(face.advances["H"] * each.squeeze, rel=0.02)
+    assert {each.face.weight for page in _heads(face, PLAIN) for line in page.lines for each in line} == {0.0}
+
+
+def test_a_piece_of_a_head_may_stand_between_two_lines_but_belongs_to_the_upper(face: Face) -> None:
+    sunk = 0
+    for page in _heads(face, PLAIN):
+        for upper, lower in zip(page.lines, page.lines[1:], strict=False):
+            if len({word.pixels for word in upper}) > 1:
+                continue  # sizes of their own, baselines of their own
+            fall = upper[-1].baseline - upper[0].baseline
+            assert fall <= 0.5 * (lower[0].baseline - upper[0].baseline) + 0.01
+            sunk += fall > 2.0
+    assert sunk >= 3

@@ -12,15 +12,25 @@ from fastocr_core.models.mini.train.typesetting import LEAST_PITCH_PIXELS, Frame
 
 _CUT_SHARE = (0.2, 0.65)  # how much is seen of a letter cut by the edge
 _CUT_MARGIN_PIXELS = 30.0  # between the edge with cut letters and the text
-_MOST_WEIGHT = 0.06  # em
+_MOST_WEIGHT = 0.09  # em
 _NUMBERS = ("{}", "{}", "{}", "– {} –", "- {} -", "[{}]", "Page {}", "Seite {}", "p. {}")
 
 
 def _inked(setter: Setter, face: Face) -> Face:
-    """On pages in type cast fat, now and then a fatter one: capitals of a head whose counters are nearly closed."""
-    if face.weight == 0.0 or setter.chance(0.4):
+    """On pages in type cast fat, mostly a fatter and narrower one: capitals of a head whose counters are nearly closed."""
+    if face.weight == 0.0 or setter.chance(0.25):
         return face
-    return replace(face, weight=round(min(_MOST_WEIGHT, face.weight + setter.between(0.0, 0.03)) * 400) / 400)
+    weight = round(min(_MOST_WEIGHT, face.weight + setter.between(0.0, 0.06)) * 400) / 400
+    narrower = round(setter.between(0.8, 1.0) * 50) / 50
+    advances = {character: advance * narrower for character, advance in face.advances.items()}
+    return replace(face, weight=weight, squeeze=round(face.squeeze * narrower, 2), advances=advances)
+
+
+def _let_out(setter: Setter, texts: list[str], manner: Manner) -> Manner:
+    """Capitals stand apart now and then."""
+    if any(text != text.upper() for text in texts) or setter.chance(0.5):
+        return manner
+    return replace(manner, spacing=manner.pixels * setter.between(0.0, 0.15))
 
 
 def header(setter: Setter, frame: Frame, page: int) -> None:
@@ -97,6 +107,7 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool =
             raised = setter.between(0.0, 0.7) * setter.ascent * (largest.pixels - own.pixels)
             texts = [text for text in _piece(setter, face, page, place) if face.covers(text)]
             sunk = lowered if words and place == 1.0 else 0.0  # beside a block of lines, against none of them
+            own = _let_out(setter, texts, own)
             piece = setter.placed(texts, face, 0.0, baseline - raised + sunk, own, room)
             end = piece[-1].x + piece[-1].width if piece else 0.0
             words += [replace(word, x=word.x + frame.left + place * (frame.room - end)) for word in piece]
