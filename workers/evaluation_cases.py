@@ -39,9 +39,28 @@ class KnownPage:
 
 
 def known_pages(folder: Path) -> list[KnownPage]:
-    """All pages of the index whose text, or some of it, is known. FileNotFoundError without an index."""
+    """All pages of the index whose text, or some of it, is known. FileNotFoundError without an index, ValueError where a line
+    of it does not say which file it is about.
+    """
     rows = (folder / INDEX).read_text("utf-8").splitlines()
-    return [page for row in rows if row.strip() for page in _pages_of(folder, json.loads(row))]
+    return [
+        page
+        for number, row in enumerate(rows, 1)
+        if row.strip()
+        for page in _pages_of(folder, _entry(row, number))
+    ]
+
+
+def _entry(row: str, number: int) -> dict[str, Any]:
+    try:
+        entry = json.loads(row)
+    except json.JSONDecodeError as failure:
+        raise ValueError(f"line {number} of {INDEX} is no JSON: {failure}") from failure
+    if not isinstance(entry, dict) or "file" not in entry or not isinstance(entry.get("expect", {}), dict):
+        raise ValueError(
+            f'line {number} of {INDEX} must be an object with a "file" and what to "expect" of it'
+        )
+    return entry
 
 
 def _pages_of(folder: Path, entry: dict[str, Any]) -> Iterator[KnownPage]:
@@ -106,7 +125,7 @@ def case_pages(
                     _open(rasterizer, folder / page.file)
                     opened = page.file
                 drawn = _drawn(rasterizer, page, vision)
-            except ValueError as failure:
+            except (ValueError, OSError) as failure:
                 failures.append(str(failure))
                 continue
             pages.append(drawn)

@@ -5,13 +5,14 @@ higher on these pages than on all others.
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.engine import Engine
-from fastocr_core.evaluation.pages import EvaluationPage
+from fastocr_core.evaluation.pages import EvaluationPage, printed
 from fastocr_core.evaluation.reader import fraction, percent
 from fastocr_core.evaluation.tables import markdown_table
 from fastocr_core.models.base import ModelAdapter
@@ -21,6 +22,9 @@ from fastocr_core.vision import prepare
 
 READ_CER = 0.2
 FALSE_ALARMS = 0.01
+# Fewer are not worth a threshold: one page of those read would be more than the false alarms allowed.
+LEAST_READ, LEAST_NOT_READ = 100, 20
+_DIGITS = 4
 MEASURES = ("mean", "window")
 
 
@@ -45,7 +49,8 @@ class JudgedPage:
 class ConfidenceStudy:
     """What was found. `auc` and `roc` by measure; thresholds are natural-log probabilities, None where no page was read.
 
-    `false_alarms` is the share of read pages, `detected` that of the others, that lie below either threshold.
+    `false_alarms` is the share of read pages, `detected` that of the others, that lie below either threshold, None where
+    there are no such pages or no thresholds.
     """
 
     model: str
@@ -67,8 +72,8 @@ def judge_pages(
     max_output_tokens: int | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[JudgedPage]:
-    """Read all pages; pages that fail or have no text are left out and said."""
-    chosen = [page for page in pages if page.text]
+    """Read all pages whose text is known word for word; pages that fail are left out and said."""
+    chosen = printed(pages)
     views = (prepare(page.load(), model.vision, page.dpi) for page in chosen)
     judged = []
     with Engine(model, policy, batch, EngineLimits(max_output_tokens=max_output_tokens)) as engine:
@@ -99,7 +104,7 @@ def study(model: ModelAdapter, policy: DecodePolicy, judged: Sequence[JudgedPage
         for name in MEASURES
     }
     limits = (
-        {name: threshold_below(good, FALSE_ALARMS / 2) for name, (good, _) in values.items()}
+        {name: _rounded_down(threshold_below(good, FALSE_ALARMS / 2)) for name, (good, _) in values.items()}
         if read
         else None
     )
@@ -116,8 +121,16 @@ def study(model: ModelAdapter, policy: DecodePolicy, judged: Sequence[JudgedPage
         roc={name: roc_points(good, bad) for name, (good, bad) in values.items()},
         thresholds=limits,
         false_alarms=sum(map(doubted, read)) / len(read) if read else None,
-        detected=sum(map(doubted, other)) / len(other) if other else None,
+        detected=sum(map(doubted, other)) / len(other) if other and limits else None,
     )
+
+
+def _rounded_down(value: float) -> float:
+    """To the digits that are stored. A threshold is the value of a page that was read: rounded up, it would doubt that page."""
+    rounded = math.floor(value * 10**_DIGITS) / 10**_DIGITS
+    return (
+        rounded if rounded <= value else round(rounded - 10**-_DIGITS, _DIGITS)
+    )  # the product itself was rounded up
 
 
 def markdown(found: ConfidenceStudy) -> str:
@@ -157,17 +170,25 @@ def facts(found: ConfidenceStudy) -> dict[str, object]:
 
 
 def write_thresholds(found: ConfidenceStudy, file: Path) -> None:
-    """What `fastocr_core.confidence` reads. ValueError where no page was read, so that there is no threshold."""
-    if found.thresholds is None:
-        raise ValueError("no page was read well, so there is nothing to set a threshold by")
+    """What `fastocr_core.confidence` reads, written whole or not at all. ValueError where too few pages were read, or not
+    read, to set a threshold by.
+    """
+    read = sum(page.is_read for page in found.pages)
+    other = len(found.pages) - read
+    if found.thresholds is None or read < LEAST_READ or other < LEAST_NOT_READ:
+        raise ValueError(
+            f"{read} pages read well and {other} not are too few to set thresholds by: {LEAST_READ} and {LEAST_NOT_READ}"
+        )
     content = {
-        **{name: round(value, 4) for name, value in found.thresholds.items()},
+        **found.thresholds,
         "revision": found.revision,
         "policy": found.policy,
-        "pages_read": sum(page.is_read for page in found.pages),
-        "pages_not_read": sum(not page.is_read for page in found.pages),
+        "pages_read": read,
+        "pages_not_read": other,
         "false_alarms": found.false_alarms,
         "detected": found.detected,
-        "auc": {name: None if value is None else round(value, 4) for name, value in found.auc.items()},
+        "auc": {name: None if value is None else round(value, _DIGITS) for name, value in found.auc.items()},
     }
-    file.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    beside = file.with_name(f"{file.name}.new")
+    beside.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    beside.replace(file)

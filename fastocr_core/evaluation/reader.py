@@ -39,9 +39,12 @@ def evaluate(
     pages: Sequence[EvaluationPage],
     say: Callable[[str], None] = lambda line: None,
 ) -> list[ReaderScores]:
-    """Let every reader read all pages. ValueError where there is no page."""
+    """Let every reader read all pages. ValueError where there is no page or no reader."""
+    readers = list(readers)
     if not pages:
         raise ValueError("there is no page to read")
+    if not readers:
+        raise ValueError("there is no reader to read the pages")
     results = []
     for reader in readers:
         say(f"{reader.name} {reader.version} reads {len(pages)} pages")
@@ -70,8 +73,8 @@ def order_share(scores: Iterable[PageScore], part: str = "columns") -> float | N
 
 
 def blank_share(scores: Iterable[PageScore]) -> float | None:
-    """Share of the blank pages on which nothing was written; None without blank pages."""
-    empty = [each.characters == 0 for each in scores if each.blank]
+    """Share of the blank pages on which nothing was written; None without blank pages. A page that failed was not read."""
+    empty = [each.characters == 0 and each.error is None for each in scores if each.blank]
     return sum(empty) / len(empty) if empty else None
 
 

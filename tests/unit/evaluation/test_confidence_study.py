@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,12 +87,35 @@ def test_a_study_finds_what_separates(tmp_path: Path) -> None:
 
 def test_without_a_page_read_there_is_no_threshold(tmp_path: Path) -> None:
     found = _found(_judged(3, 0.9, -1.0, "clean"))
-    assert found.thresholds is found.auc["mean"] is found.false_alarms is None
-    assert found.detected == 0.0
+    assert found.thresholds is found.auc["mean"] is found.false_alarms is found.detected is None
     assert "| mean | - | - |" in markdown(found)
-    with pytest.raises(ValueError, match="no page was read"):
+    assert "- of the pages read and - of the others" in markdown(found)
+    with pytest.raises(ValueError, match="0 pages read well and 3 not are too few"):
         write_thresholds(found, tmp_path / "confidence.json")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("read", "other"), [(99, 30), (3, 30), (200, 19)])
+def test_few_pages_store_nothing_and_leave_what_is_there(read: int, other: int, tmp_path: Path) -> None:
+    file = tmp_path / "confidence.json"
+    file.write_text("of many pages")
+    with pytest.raises(ValueError, match=f"{read} pages read well and {other} not are too few"):
+        write_thresholds(_found(_judged(read, 0.01, -0.1, "clean"), _judged(other, 0.9, -1.5, "x")), file)
+    assert file.read_text() == "of many pages"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@given(st.lists(st.floats(-3, -1e-6), min_size=100, max_size=130), st.integers(20, 30))
+def test_what_is_stored_doubts_no_more_read_pages_than_it_says(means: list[float], others: int) -> None:
+    """Rounded up, a threshold doubts the very page it was taken from."""
+    judged = [JudgedPage(str(mean), "clean", 0.0, mean, 1.1 * mean, "stop") for mean in means]
+    found = _found(judged, _judged(others, 0.9, -9.0, "x"))
+    with tempfile.TemporaryDirectory() as folder:
+        write_thresholds(found, Path(folder) / "confidence.json")
+        stored = json.loads((Path(folder) / "confidence.json").read_text())
+    doubted = sum(page.mean < stored["mean"] or page.window < stored["window"] for page in judged)
+    assert doubted / len(judged) == found.false_alarms == stored["false_alarms"]
+    assert stored["false_alarms"] <= 0.01
 
 
 def test_unreadable_pages_show_something_and_come_again_the_same() -> None:
@@ -119,7 +144,8 @@ def test_hands_and_turned_pages_keep_their_text() -> None:
 
 def test_pages_are_read_and_judged() -> None:
     pages = held_out(("clean",), 2)
-    judged = judge_pages(load("mini"), pages, DecodePolicy.dense(), 2, max_output_tokens=30)
+    loose = replace(pages[0], exact=False)  # its order is not to be taken at its word: no CER to judge by
+    judged = judge_pages(load("mini"), [*pages, loose], DecodePolicy.dense(), 2, max_output_tokens=30)
     assert len(judged) == 2  # the blank leaf has no text to be judged by
     assert all(page.cer > 0.5 and not page.is_read for page in judged)  # after thirty tokens
     assert all(math.isfinite(page.mean) and page.window <= page.mean + 1e-9 for page in judged)

@@ -12,7 +12,7 @@ from PIL import Image
 from fastocr_core import DecodePolicy, EngineLimits, load
 from fastocr_core.evaluation import rapid, tesseract
 from fastocr_core.evaluation.pages import EvaluationPage, held_out, printed
-from fastocr_core.evaluation.reader import evaluate, facts, markdown, summary
+from fastocr_core.evaluation.reader import blank_share, evaluate, facts, markdown, summary
 from fastocr_core.evaluation.readers import EngineReader, ReaderMissingError, Reading
 from fastocr_core.evaluation.scoring import folded_phrase, score
 from fastocr_core.evaluation.tables import markdown_table
@@ -77,6 +77,15 @@ def test_markdown_and_facts_side_by_side() -> None:
     assert summary([]).cer is None
     with pytest.raises(ValueError, match="no page"):
         evaluate([good], [])
+    with pytest.raises(ValueError, match="no reader"):
+        evaluate([], pages)
+
+
+def test_a_blank_page_that_failed_was_not_read_as_empty() -> None:
+    leaves = [_page("one", "", layout="blank"), _page("two", "", layout="blank")]
+    (result,) = evaluate([Said("broken", "", None)], leaves)
+    assert blank_share(result.scores) == 0.5
+    assert "| 50% |" in markdown([result])
 
 
 def test_cells_cannot_break_a_table() -> None:

@@ -50,6 +50,23 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
     assert failures[0].startswith("bad.pdf cannot be opened")
 
 
+def test_a_missing_file_is_said_and_the_others_are_read(tmp_path: Path) -> None:
+    _document(tmp_path, ["one two"])
+    entries = [{"file": name, "expect": {"must_contain": ["one"]}} for name in ("gone.png", "made.pdf")]
+    (tmp_path / "index.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
+    pages, failures = case_pages(tmp_path, model_vision("mini"))
+    assert [page.name for page in pages] == ["made.pdf p. 1"]
+    assert len(failures) == 1
+    assert "gone.png" in failures[0]
+
+
+@pytest.mark.parametrize("line", ['{"pages": 1}', "[1]", "{", '{"file": "a.png", "expect": 3}'])
+def test_a_line_that_says_nothing_of_a_file_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "index.jsonl").write_text(f"\n{line}\n", "utf-8")
+    with pytest.raises(ValueError, match=r"line 2 of index\.jsonl"):
+        known_pages(tmp_path)
+
+
 def test_text_layer_of_a_pdf(tmp_path: Path) -> None:
     file = _document(tmp_path, ["one two", "three"])
     assert [text.split() for text in page_texts(file, [2, 1])] == [["three"], ["one", "two"]]
