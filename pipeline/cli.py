@@ -201,11 +201,15 @@ def view(
     ],
     page: Annotated[int, typer.Option(help="Page, counted from 1.")] = 1,
     steps: Annotated[
-        str | None, typer.Option(help="Steps in a .png or .gif: 400, or 1-240 (default: all of them).")
+        str | None,
+        typer.Option(
+            help="Steps in a .png (the last) or .gif (at most 120, spread): 400, or 1-240; else all."
+        ),
     ] = None,
     part: Annotated[
-        str, typer.Option(help="Part of the page in a .png or .gif, in per cent of its height.")
-    ] = "0-100",
+        str | None,
+        typer.Option(help="Part of the page in a .png or .gif, in per cent of its height (default: 0-100)."),
+    ] = None,
     model: Model = None,
     decode: Decode = None,
     kept_share: KeptShare = None,
@@ -218,11 +222,14 @@ def view(
 
     def command() -> int:
         from pipeline.config import ConfigError
-        from pipeline.view_command import chosen_policies, write_view
+        from pipeline.view_command import STOPPED, chosen_policies, write_view
 
         try:
             policies = chosen_policies(decode, settings, beside_dense)
             said = write_view(document, output, page, model or "mini", policies, prompt, steps, part)
+        except KeyboardInterrupt:
+            typer.echo(STOPPED, err=True)
+            return EXIT_RUN_FAILED
         except (ValueError, OSError) as error:  # a file, page, model or policy that is not there
             raise ConfigError(str(error)) from error
         typer.echo(said)

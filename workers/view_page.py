@@ -34,8 +34,9 @@ def view_page(
     """Read page `page_index` (from 0) of a file once per policy; the readings side by side in one file.
 
     `kind` is .html, .png (the last of `steps`) or .gif (`steps`, from 1, both included; at most `MOST_FRAMES` of them, evenly
-    spread). Pictures show the `part` of the page between two shares of its height. ValueError, in one sentence, for a file
-    that cannot be drawn, a page or step it does not have, or a model that cannot be loaded; OSError where there is no file.
+    spread, the first and the last always). Pictures show the `part` of the page between two shares of its height; one on which
+    nothing was read is drawn as it is. ValueError, in one sentence, for a file that cannot be drawn, a page or step it does
+    not have, or a model that cannot be loaded; OSError where there is no file.
     """
     if kind not in KINDS:
         raise ValueError(f"a file ending in {kind or 'nothing'} cannot be written; known: {', '.join(KINDS)}")
@@ -45,20 +46,28 @@ def view_page(
     traces = [record(model, page, policy, prompt) for policy in policies]
     if kind == ".html":
         return fixation_page(f"{document.name}, page {page_index + 1}", traces).encode()
-    first, last = _steps(traces, steps)
+    chosen = _steps(traces, steps)
     if kind == ".png":
-        return still(traces, last - 1, PictureSize(1200, 330, *part))
-    every = max(1, -(-(last - first + 1) // MOST_FRAMES))
-    return animation(traces, range(first - 1, last, every), PictureSize(900, 330, *part))
+        return still(traces, chosen[-1], PictureSize(1200, 330, *part))
+    return animation(traces, frames(chosen), PictureSize(900, 330, *part))
 
 
-def _steps(traces: Sequence[FixationTrace], steps: tuple[int, int] | None) -> tuple[int, int]:
-    """First and last step to draw, from 1; by default all of them. ValueError where there are none such."""
+def _steps(traces: Sequence[FixationTrace], steps: tuple[int, int] | None) -> range:
+    """The steps to draw, from 0; by default all of them, -1 for the page alone where there are none. ValueError for steps that
+    nobody took."""
     most = max(len(trace.gazes) for trace in traces)
-    first, last = steps or (1, most)
+    if steps is None:
+        return range(most) or range(-1, 0)
+    first, last = steps
     if not 1 <= first <= last <= most:
         raise ValueError(f"the page was read in {most} steps, so {first}-{last} cannot be drawn")
-    return first, last
+    return range(first - 1, last)
+
+
+def frames(steps: range) -> list[int]:
+    """At most `MOST_FRAMES` of the steps, evenly spread from the first to the last."""
+    gaps = min(MOST_FRAMES, len(steps)) - 1
+    return [steps[round(index * (len(steps) - 1) / max(gaps, 1))] for index in range(gaps + 1)]
 
 
 def _prepared(data: bytes, name: str, page_index: int, vision: ModelVision) -> PreparedPage:

@@ -24,7 +24,7 @@ READ_CER = 0.2
 FALSE_ALARMS = 0.01
 # Fewer are not worth a threshold: one page of those read would be more than the false alarms allowed.
 LEAST_READ, LEAST_NOT_READ = 100, 20
-_DIGITS = 4
+_DIGITS, _STEPS = 4, 10_000
 MEASURES = ("mean", "window")
 
 
@@ -127,10 +127,10 @@ def study(model: ModelAdapter, policy: DecodePolicy, judged: Sequence[JudgedPage
 
 def _rounded_down(value: float) -> float:
     """To the digits that are stored. A threshold is the value of a page that was read: rounded up, it would doubt that page."""
-    rounded = math.floor(value * 10**_DIGITS) / 10**_DIGITS
-    return (
-        rounded if rounded <= value else round(rounded - 10**-_DIGITS, _DIGITS)
-    )  # the product itself was rounded up
+    steps = math.floor(value * _STEPS)
+    while steps / _STEPS > value:  # the product was rounded up itself
+        steps -= 1
+    return steps / _STEPS
 
 
 def markdown(found: ConfidenceStudy) -> str:

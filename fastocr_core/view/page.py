@@ -67,7 +67,7 @@ def reading_name(page_text: PageText) -> str:
     """Policy and kept share, as a heading."""
     if page_text.policy == "dense":
         return "dense"
-    return f"{page_text.policy} {page_text.kept_share:.0%}"
+    return f"{page_text.policy} {100 * page_text.kept_share:.3g}%"
 
 
 def _reading(name: str, trace: FixationTrace) -> dict[str, Any]:
@@ -76,16 +76,21 @@ def _reading(name: str, trace: FixationTrace) -> dict[str, Any]:
         f"{result.image_tokens} image tokens, {result.output_tokens} output tokens, "
         f"image KV read {result.image_kv_read_share:.1%}, layer {trace.layer}, ended by {result.finish_reason}"
     )
-    steps = [_step(gaze) for gaze in trace.gazes]
-    return {"name": name, "facts": facts, "text": result.text, "written": list(trace.written), "steps": steps}
+    return {
+        "name": name,
+        "facts": facts,
+        "text": result.text,
+        "written": list(trace.written),
+        "tokens": result.image_tokens,
+        "steps": [_step(gaze or Gaze((), None, result.image_tokens)) for gaze in trace.gazes],
+    }
 
 
-def _step(gaze: Gaze | None) -> dict[str, Any]:
-    if gaze is None:
-        return {"strongest": [], "seen": None}
+def _step(gaze: Gaze) -> dict[str, Any]:
     return {
         "strongest": [list(pair) for pair in gaze.strongest],
         "seen": None if gaze.seen is None else list(gaze.seen),
+        "read": gaze.read,
     }
 
 

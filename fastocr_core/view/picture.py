@@ -53,9 +53,10 @@ class _Panel:
 
 
 def still(traces: Sequence[FixationTrace], step: int, size: PictureSize | None = None) -> bytes:
-    """PNG of one decode step (from 0). ValueError for no trace, traces of different pages, or a step nobody took."""
+    """PNG of one decode step (from 0; -1 is the page before the first). ValueError for no trace, traces of different pages,
+    or a step nobody took."""
     size = size or PictureSize()
-    if not 0 <= step < max((len(trace.gazes) for trace in traces), default=0):
+    if not -1 <= step < max((len(trace.gazes) for trace in traces), default=-1):
         raise ValueError(f"there is no step {step} to draw")
     frame = _frame(_panels(traces, size), step, size)
     buffer = io.BytesIO()
@@ -71,8 +72,8 @@ def animation(
 ) -> bytes:
     """GIF of these steps, shown in a loop; the last one stays for two seconds. ValueError as for `still`."""
     size = size or PictureSize()
-    most = max((len(trace.gazes) for trace in traces), default=0)
-    steps = [step for step in steps if 0 <= step < most]
+    most = max((len(trace.gazes) for trace in traces), default=-1)
+    steps = [step for step in steps if -1 <= step < most]
     if not steps:
         raise ValueError("there is no step to draw")
     panels = _panels(traces, size)
@@ -156,17 +157,22 @@ def _font(pixels: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 def _read_words(trace: FixationTrace, step: int) -> str:
     """How many image tokens the sparse layers read in a step."""
-    gaze = trace.gazes[step] if step >= 0 else None
-    cells = trace.grid.rows * trace.grid.columns
-    seen = cells if gaze is None or gaze.seen is None else len(gaze.seen)
-    return f"step {step + 1:,} of {len(trace.gazes):,} reads {seen:,} of {cells:,} image tokens"
+    tokens, steps = trace.page_text.image_tokens, len(trace.gazes)
+    if step < 0:
+        return f"before the first of {steps:,} steps" if steps else "nothing was read"
+    return f"step {step + 1:,} of {steps:,} reads {_gaze_at(trace, step).read:,} of {tokens:,} image tokens"
+
+
+def _gaze_at(trace: FixationTrace, step: int) -> Gaze:
+    """The gaze of a step; the first token comes from the prompt, which holds all of the page."""
+    return trace.gazes[step] or Gaze((), None, trace.page_text.image_tokens)
 
 
 def _looked_at(panel: _Panel, step: int) -> Image.Image:
     """The page with what the step looked at, and boxes around the words written so far."""
     picture = np.repeat(np.asarray(panel.page, np.float32)[:, :, None], 3, axis=2)
-    gaze = panel.trace.gazes[step] if step >= 0 else None
-    if gaze is not None:
+    if step >= 0:
+        gaze = _gaze_at(panel.trace, step)
         seen = _opacity(panel, gaze, attention=False)[:, :, None]
         picture = picture * (1 - seen) + seen * np.array(SEEN, np.float32)
         looked = _opacity(panel, gaze, attention=True)[:, :, None]

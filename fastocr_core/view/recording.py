@@ -14,8 +14,9 @@ class RecordingPolicy(Policy):
     """Delegates to `inner`; keeps, per decode step, the strongest image tokens of `layer` and the set last seen by a sparse
     layer.
 
-    `strongest[i]` is float64 [count, 2]: image token and its share of the layer's image attention, mean over heads;
-    `seen[i]` int64, ascending, or None where nothing was left out.
+    `strongest[i]` is float64 [at most count, 2]: image token and its share of the layer's image attention, mean over heads,
+    of which each looks at its own tokens; `seen[i]` int64, ascending, what any head saw, or None where nothing was left
+    out. Both name the page's own image tokens, also where the policy puts fewer into the prompt.
     """
 
     def __init__(self, inner: Policy, layer: int, count: int) -> None:
@@ -26,10 +27,16 @@ class RecordingPolicy(Policy):
         )
         self.strongest: list[Tensor] = []
         self.seen: list[Tensor | None] = []
+        self._kept: Tensor | None = None  # image tokens that are in the prompt, None for all
 
     def compress(self, encoding: ImageEncoding, layout: PromptLayout) -> tuple[Tensor, PromptLayout]:
-        """Handed on."""
-        return self._inner.compress(encoding, layout)
+        """Handed on; which image tokens are kept shows in their positions."""
+        embeddings, compressed = self._inner.compress(encoding, layout)
+        before, after = _image_positions(layout), _image_positions(compressed)
+        self._kept = None
+        if after.shape != before.shape:
+            self._kept = (after[:, :, None] == before[:, None, :]).all(0).int().argmax(1).cpu()
+        return embeddings, compressed
 
     def observes_prefill(self, layer: int) -> bool:
         """Of the wrapped policy."""
@@ -63,7 +70,7 @@ class RecordingPolicy(Policy):
         """Handed on."""
         self._inner.before_step(live)
         self.strongest.append(torch.zeros(0, 2, dtype=torch.float64))
-        self.seen.append(None)
+        self.seen.append(self._kept)
 
     def warming_up(self, slot: int) -> bool:
         """Of the wrapped policy."""
@@ -73,7 +80,7 @@ class RecordingPolicy(Policy):
         """Of the wrapped policy; what slot 0 may see is noted."""
         selection = self._inner.selection(layer)
         if self.seen and selection.sets[0] is not None:
-            self.seen[-1] = selection.sets[0].unique()  # type: ignore[no-untyped-call]
+            self.seen[-1] = self._on_page(selection.sets[0].unique())  # type: ignore[no-untyped-call]
         return selection
 
     def wants_scores(self, layer: int, slot: int) -> bool:
@@ -83,7 +90,7 @@ class RecordingPolicy(Policy):
     def take_scores(self, layer: int, slot: int, probabilities: Tensor) -> None:
         """Note, and hand on what the wrapped policy asked for."""
         if layer == self._layer and slot == 0:
-            self._note(layer, probabilities.mean((0, 1)).double())
+            self._note(layer, probabilities.mean(1).double())
         if self._inner.wants_scores(layer, slot):
             self._inner.take_scores(layer, slot, probabilities)
 
@@ -96,8 +103,22 @@ class RecordingPolicy(Policy):
         return self._inner.extra_bytes(image_tokens)
 
     def _note(self, layer: int, mass: Tensor) -> None:
-        """mass [seen]: image attention of one step, in the order of the slot's set where it has one."""
-        top = (mass / mass.sum().clamp(min=1e-12)).topk(min(self._count, len(mass)))
+        """mass [kv_heads, seen]: image attention of one step, in the order of each head's own set where there is one."""
         chosen = self._inner.selection(layer).sets[0]
-        indices = top.indices if chosen is None else chosen[0][top.indices]
-        self.strongest[-1] = torch.stack([indices.double(), top.values], dim=1).cpu()
+        if chosen is None:
+            tokens, received = torch.arange(mass.shape[1], device=mass.device), mass.mean(0)
+        else:
+            tokens, places = chosen.expand_as(mass).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            received = mass.new_zeros(len(tokens)).index_add_(0, places.flatten(), mass.flatten()) / len(mass)
+        top = (received / received.sum().clamp(min=1e-12)).topk(min(self._count, len(tokens)))
+        indices = self._on_page(tokens[top.indices])
+        self.strongest[-1] = torch.stack([indices.double(), top.values.cpu()], dim=1)
+
+    def _on_page(self, tokens: Tensor) -> Tensor:
+        """Image tokens of the prompt as those of the page, on the CPU."""
+        return tokens.cpu() if self._kept is None else self._kept[tokens.cpu()]
+
+
+def _image_positions(layout: PromptLayout) -> Tensor:
+    """[axes, image_tokens]"""
+    return layout.positions[:, layout.image_start : layout.image_start + layout.image_tokens]

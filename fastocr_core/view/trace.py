@@ -15,7 +15,6 @@ from fastocr_core.decoding.base import ImageGrid, Policy
 from fastocr_core.engine import Engine
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.output import PageText
-from fastocr_core.parts import join_parts
 from fastocr_core.view.gaze import FixationTrace, Gaze
 from fastocr_core.view.part_traces import joined_traces
 from fastocr_core.view.recording import RecordingPolicy
@@ -41,8 +40,6 @@ def record(
     """
     prepared = page if isinstance(page, PreparedPage) else prepare(page, model.vision)
     if prepared.parts:
-        return _joined(prepared, [record(model, part, policy, prompt, limits) for part in prepared.parts])
-    if prepared.parts:
         return joined_traces(
             prepared, [record(model, part, policy, prompt, limits) for part in prepared.parts]
         )
@@ -64,40 +61,9 @@ def record(
     return FixationTrace(prepared, grid, layer, result, gazes, _written(model, prepared, result))
 
 
-def _joined(page: PreparedPage, parts: Sequence[FixationTrace]) -> FixationTrace:
-    """Parts of a page as one trace: their cells are cells of the whole page, whose grid has one cell per token."""
-    grid = ImageGrid(page.grid_rows, page.grid_columns)
-    gazes: list[Gaze | None] = []
-    written: list[int] = []
-    texts = 0
-    for part in parts:
-        gazes.extend(gaze and _on_page(gaze, part, page) for gaze in part.gazes)
-        written.extend(texts + count for count in part.written)
-        texts += len(part.page_text.text) + 1 if part.page_text.text else 0
-    page_text = join_parts([part.page_text for part in parts])
-    return FixationTrace(page, grid, parts[0].layer, page_text, tuple(gazes), tuple(written))
-
-
-def _on_page(gaze: Gaze, part: FixationTrace, page: PreparedPage) -> Gaze:
-    """The gaze in cells of the whole page; cells with which a part was filled up lie outside and are left out."""
-    cell_height = page.views[0].shape[0] // page.grid_rows
-    cell_width = page.views[0].shape[1] // page.grid_columns
-    across = round((part.page.transform[2] - page.transform[2]) / page.transform[0] / cell_width)
-    down = round((part.page.transform[5] - page.transform[5]) / page.transform[4] / cell_height)
-
-    def moved(cell: int) -> int | None:
-        row, column = divmod(cell, part.grid.columns)
-        row, column = row + down, column + across
-        inside = row < page.grid_rows and column < page.grid_columns
-        return row * page.grid_columns + column if inside else None
-
-    strongest = ((moved(cell), share) for cell, share in gaze.strongest)
-    seen = None if gaze.seen is None else tuple(c for c in map(moved, gaze.seen) if c is not None)
-    return Gaze(tuple((cell, share) for cell, share in strongest if cell is not None), seen)
-
-
 def _recorded_layer(model: ModelAdapter, policy: DecodePolicy) -> int:
-    """A layer that looks at everything under every policy: the deepest focal one, or the middle of the stack."""
+    """The deepest focal layer of policy or model, or the middle of the stack. Under dense and with fixed focal layers it
+    looks at everything; where a policy has left tokens out of it, every head's attention counts on the tokens it has."""
     focal = policy.focal_layers or model.focal_layers
     return max(focal) if focal else model.shape.layers // 2
 
@@ -116,6 +82,7 @@ def _aligned(
             Gaze(
                 tuple((cell, share) for cell, share in looked if cell is not None),
                 None if open_to is None else tuple(cell for cell in open_to if cell is not None),
+                result.image_tokens if visible is None else len(visible),
             )
         )
     return tuple(gazes)
