@@ -315,7 +315,7 @@ def _exit(debug: bool, command: Any) -> None:
     try:
         code = command()
     except KeyboardInterrupt:
-        typer.echo("Stopped. What is staged is kept; run the same command again to carry on.", err=True)
+        typer.echo("Stopped. What was staged before is kept; the same command can be run again.", err=True)
         raise typer.Exit(EXIT_RUN_FAILED) from None
     except Exception as error:
         if debug:

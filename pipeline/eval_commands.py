@@ -4,17 +4,29 @@ Needs the extra `eval`, and a checkout for the held-out pages. Imports what it n
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.eval_exit import STOPPED, asked, run_command, say
+from pipeline.eval_output import FACTS, FIGURE, MEASURED, Output, check_folder, deliver, output_at
+from pipeline.eval_pages import prepared, unreadable
+from pipeline.eval_parts import (
+    at_least,
+    layer_sets,
+    one_policy,
+    other_readers,
+    parts,
+    policies,
+    shares,
+    whole_numbers,
+)
+
 if TYPE_CHECKING:
-    from fastocr_core.config import DecodePolicy
-    from fastocr_core.evaluation.fixation import FixationSettings
+    from fastocr_core.evaluation.fixation import FixationStudy
+    from fastocr_core.evaluation.fixation_settings import FixationSettings
     from fastocr_core.evaluation.pages import EvaluationPage
-    from fastocr_core.evaluation.readers import Reader
     from fastocr_core.models.base import ModelAdapter
 
 eval_commands = typer.Typer(
@@ -33,10 +45,18 @@ Documents = Annotated[
 Batch = Annotated[int, typer.Option(help="Pages decoded at once.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or any torch device.")]
 MostTokens = Annotated[int | None, typer.Option(help="Stop each page after so many tokens.")]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Write NAME.md and NAME.json (and a figure) instead of printing."),
+TableOutput = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write NAME.md and NAME.json instead of printing.")
 ]
+StudyOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Write NAME.md, NAME.json, NAME.jsonl and a figure NAME.png instead of printing.",
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 @eval_commands.command()
@@ -56,26 +76,36 @@ def reader(
     batch: Batch = 8,
     device: Device = "auto",
     max_output_tokens: MostTokens = None,
-    output: Output = None,
+    output: TableOutput = None,
+    debug: Debug = False,
 ) -> None:
     """Error rates by language, font class, degradation and layout, beside Tesseract and RapidOCR on the same pages."""
 
-    def command() -> int:
+    def command() -> None:
         from fastocr_core import EngineLimits
         from fastocr_core.evaluation.reader import evaluate, facts, markdown
         from fastocr_core.evaluation.readers import EngineReader
 
-        adapter, chosen = _prepared(model, device, sets, pages, cases, documents)
-        limits = EngineLimits(max_output_tokens=max_output_tokens)
-        readers: list[Reader] = [
-            EngineReader(adapter, policy, batch, limits) for policy in _policies(decode, kept_share)
-        ]
-        readers += _others(others)
-        results = evaluate(readers, chosen, _say)
-        _write(markdown(results), {"model": adapter.name, **facts(results)}, output)
-        return 0
+        with asked():
+            at_least(1, batch=batch)
+            files = output_at(output)
+            limits = EngineLimits(max_output_tokens=max_output_tokens)
+            chosen = policies(decode, kept_share)
+            others_here = other_readers(others, say)
+            if not chosen and not others_here:
+                raise ValueError("there is no reader: name a policy, as --decode fastocr")
+            adapter, found = prepared(model, device, sets, pages, say, cases, documents)
+        ours = [EngineReader(adapter, policy, batch, limits) for policy in chosen]
+        results = evaluate([*ours, *others_here], found, say)
+        settings = {
+            "decode": [policy.name for policy in chosen], "kept_share": kept_share, "sets": parts(sets, "--sets"),
+            "pages_of_each_set": pages, "batch": batch, "max_output_tokens": max_output_tokens,
+            "device": str(adapter.device),
+        }  # fmt: skip
+        about = {"model": adapter.name, **facts(results), "settings": settings}
+        deliver(markdown(results) + _cut_words(max_output_tokens), about, files)
 
-    _exit(command)
+    run_command(debug, command)
 
 
 @eval_commands.command()
@@ -110,70 +140,92 @@ def fixation(
     batch: Batch = 24,
     device: Device = "auto",
     max_output_tokens: MostTokens = None,
-    output: Output = None,
+    output: StudyOutput = None,
+    debug: Debug = False,
 ) -> None:
     """Dense, fastocr and all baselines at several kept shares and at equal bytes: what is kept of the dense reading.
 
     With an output, every measurement goes to NAME.jsonl at once, and the same command carries on after a stop.
     """
+    where: list[Path] = []
 
-    def command() -> int:
-        from fastocr_core.evaluation.fixation import FixationSettings
+    def command() -> None:
+        from fastocr_core.evaluation.fixation_settings import FixationSettings
 
-        settings = FixationSettings(
-            kept_shares=tuple(float(part) for part in _parts(kept_shares)),
-            groups=tuple(_parts(groups)),
-            warmups=_numbers(warmups),
-            focal_sets=tuple(tuple(map(int, part.split("+"))) for part in _parts(focal_layers)),
-            focal_counts=_numbers(focal_counts),
-            page_focal_counts=_numbers(page_focal_counts),
-            baseline_pages=baseline_pages,
-            batch=batch,
-            max_output_tokens=max_output_tokens,
-            forced_pages=forced_pages,
-            forced_steps=forced_steps,
-        )
-        return _study_fixation(*_prepared(model, device, sets, pages, None), settings, output)
+        with asked():
+            files = output_at(output, (MEASURED, FIGURE))
+            settings = FixationSettings(
+                shares(kept_shares, "--kept-shares"), tuple(parts(groups, "--groups")),
+                whole_numbers(warmups, "--warmups"), layer_sets(focal_layers, "--focal-layers"),
+                whole_numbers(focal_counts, "--focal-counts"),
+                whole_numbers(page_focal_counts, "--page-focal-counts"),
+                baseline_pages, batch, max_output_tokens, forced_pages, forced_steps,
+            )  # fmt: skip
+            study = _study_of(settings, files, *prepared(model, device, sets, pages, say))
+        where.extend([files.file(MEASURED)] if files else [])
+        _run_study(study, files)
 
-    _exit(command)
+    run_command(debug, command, lambda: _carry_on_words(where))
 
 
-def _study_fixation(
-    adapter: "ModelAdapter", pages: "list[EvaluationPage]", settings: "FixationSettings", output: Path | None
-) -> int:
+def _carry_on_words(measured: list[Path]) -> str:
+    """Of a study that was stopped, with the file of its measurements if there is one."""
+    if not measured:
+        return STOPPED
+    return f"Stopped. What was measured is in {measured[0]}; run the same command again to carry on."
+
+
+def _study_of(
+    settings: "FixationSettings", files: Output | None, model: "ModelAdapter", pages: "list[EvaluationPage]"
+) -> "FixationStudy":
+    """A study that notes what it measures where there are files."""
+    from fastocr_core.evaluation.fixation import FixationStudy
+
+    return FixationStudy(model, pages, settings, say, None if files is None else files.file(MEASURED))
+
+
+def _run_study(study: "FixationStudy", files: Output | None) -> None:
     """Run a study, or carry it on, and write its table, facts and figure."""
-    from fastocr_core.evaluation.fixation import FixationStudy, facts
-    from fastocr_core.evaluation.fixation_figure import draw_figure
+    from fastocr_core.evaluation.fixation import facts
+    from fastocr_core.evaluation.fixation_figure import check_matplotlib, draw_figure
     from fastocr_core.evaluation.fixation_report import markdown
 
-    measured = None if output is None else output.with_suffix(".jsonl")
-    study = FixationStudy(adapter, pages, settings, _say, measured)
-    rows = study.run()
-    _write(markdown(rows, adapter.name, len(study.pages)), facts(study, rows), output)
-    if output is not None:
-        draw_figure(rows, output.with_suffix(".png"), adapter.name, len(adapter.focal_layers) or 1)
-    return 0
+    if files is not None:
+        check_matplotlib()
+    rows, model = study.run(), study.model
+    deliver(markdown(rows, model.name, len(study.pages)), facts(study, rows), files)
+    if files is not None:
+        draw_figure(rows, files.file(FIGURE), model.name, len(model.focal_layers) or 1)
 
 
 @eval_commands.command()
 def fixation_beside(
     studies: Annotated[list[Path], typer.Argument(help="JSON files that `fastocr eval fixation` wrote.")],
     names: Annotated[str, typer.Option(help="What to call them, separated by commas.")],
-    output: Output = None,
+    output: TableOutput = None,
+    debug: Debug = False,
 ) -> None:
     """Studies of several weights in one table, as with and without guided attention at the end of training."""
 
-    def command() -> int:
+    def command() -> None:
         from fastocr_core.evaluation.fixation_report import beside
 
-        called, found = _parts(names), [json.loads(file.read_text("utf-8")) for file in studies]
-        text = beside(found, called)
-        _write(
-            text, {"evaluation": "fixation beside", "studies": dict(zip(called, found, strict=True))}, output
-        )
-        return 0
+        with asked():
+            files = output_at(output, inputs=studies)
+            called = parts(names, "--names")
+            found = [_study_in(file) for file in studies]
+            text = beside(found, called)
+        about = {"evaluation": "fixation beside", "studies": dict(zip(called, found, strict=True))}
+        deliver(text, about, files)
 
-    _exit(command)
+    run_command(debug, command)
+
+
+def _study_in(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (ValueError, RecursionError) as failure:
+        raise ValueError(f"{file} is no JSON file, such as NAME{FACTS} of a study") from failure
 
 
 @eval_commands.command()
@@ -191,120 +243,46 @@ def confidence(
     store: Annotated[
         bool, typer.Option("--store", help="Write the thresholds beside the model's weights.")
     ] = False,
-    output: Output = None,
+    output: TableOutput = None,
+    debug: Debug = False,
 ) -> None:
     """Whether log-probabilities separate pages that were read from pages that were not, and the thresholds for it."""
 
-    def command() -> int:
+    def command() -> None:
+        from fastocr_core import EngineLimits
         from fastocr_core.confidence import confidence_file
         from fastocr_core.evaluation.confidence import facts, judge_pages, markdown, study, write_thresholds
 
-        file = confidence_file(model)
-        if store and file is None:
-            raise ValueError(f"the weights of {model} lie in no folder where thresholds could be stored")
-        (policy,) = _policies(decode, kept_share)
-        adapter, chosen = _prepared(model, device, sets, pages, cases)
-        everything = [*chosen, *_unreadable(chosen, pages_by_script)]
-        found = study(
-            adapter, policy, judge_pages(adapter, everything, policy, batch, max_output_tokens, _say)
-        )
-        _write(markdown(found), facts(found), output)
+        with asked():
+            at_least(1, batch=batch)
+            at_least(0, pages_by_script=pages_by_script)
+            EngineLimits(max_output_tokens=max_output_tokens)  # refuses what cannot be
+            files, policy = output_at(output), one_policy(decode, kept_share)
+            file = confidence_file(model)
+            if store and file is None:
+                raise ValueError(f"the weights of {model} lie in no folder where thresholds could be stored")
+            if store and file is not None:
+                check_folder(file.parent)
+            adapter, chosen = prepared(model, device, sets, pages, say, cases)
+        everything = [*chosen, *unreadable(chosen, pages_by_script, say)]
+        judged = judge_pages(adapter, everything, policy, batch, max_output_tokens, say)
+        found = study(adapter, policy, judged)
+        settings = {
+            "kept_share": policy.kept_share, "sets": parts(sets, "--sets"), "pages_of_each_set": pages,
+            "pages_by_script": pages_by_script, "batch": batch, "max_output_tokens": max_output_tokens,
+            "device": str(adapter.device),
+        }  # fmt: skip
+        about = {**facts(found), "settings": settings}
+        deliver(markdown(found) + _cut_words(max_output_tokens), about, files)
         if store and file is not None:
             write_thresholds(found, file)
-            _say(f"thresholds are in {file}")
-        return 0
+            say(f"thresholds are in {file}")
 
-    _exit(command)
-
-
-def _exit(command: Any) -> None:
-    """What was asked for wrongly, or is missing, becomes one sentence and the exit code for it."""
-    try:
-        code = command()
-    except (ValueError, ImportError, OSError) as failure:
-        typer.echo(f"fastocr: {failure}", err=True)
-        raise typer.Exit(1) from None
-    raise typer.Exit(code)
+    run_command(debug, command)
 
 
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in _parts(text))
-
-
-def _policies(names: str, kept_share: float) -> "list[DecodePolicy]":
-    from fastocr_core import DecodePolicy
-
-    return [
-        DecodePolicy.dense() if name == "dense" else DecodePolicy.named(name, kept_share=kept_share)
-        for name in _parts(names)
-    ]
-
-
-def _prepared(
-    model: str, device: str, sets: str, pages: int | None, cases: Path | None, documents: Path | None = None
-) -> "tuple[ModelAdapter, list[EvaluationPage]]":
-    from fastocr_core import load
-    from fastocr_core.evaluation.pages import held_out
-
-    chosen = held_out(_parts(sets), pages)
-    adapter = load(model, device=device)
-    if documents is not None:
-        from fastocr_core.evaluation.documents import document_pages
-
-        chosen += document_pages(documents, pages)
-    if cases is not None:
-        from workers.evaluation_cases import case_pages
-
-        real, failures = case_pages(cases, adapter.vision, pages)
-        for failure in failures:
-            _say(f"left out: {failure}")
-        chosen += real
-    return adapter, chosen
-
-
-def _others(names: str) -> "list[Reader]":
-    """Readers of other people that are here; a line for each that is not. ValueError for an unknown name."""
-    from fastocr_core.evaluation.rapid import RapidOcrReader
-    from fastocr_core.evaluation.readers import ReaderMissingError
-    from fastocr_core.evaluation.tesseract import TesseractReader
-
-    makers: dict[str, Any] = {"tesseract": TesseractReader, "rapidocr": RapidOcrReader}
-    found: list[Reader] = []
-    for name in _parts(names):
-        if name not in makers:
-            raise ValueError(f"unknown reader {name!r}; known: {', '.join(makers)}")
-        try:
-            found.append(makers[name]())
-        except ReaderMissingError as missing:
-            _say(f"left out: {missing}")
-    return found
-
-
-def _unreadable(pages: "Sequence[EvaluationPage]", by_script: int) -> "list[EvaluationPage]":
-    """Clean pages upside down and in writing hands, and pages in other scripts."""
-    from fastocr_core.evaluation.unreadable import other_scripts, upside_down, writing_hands
-
-    clean = [page for page in pages if page.text and page.exact and page.part == "clean"]
-    scripts, without_font = other_scripts(by_script)
-    hands, without_hand = writing_hands([(page.name, page.text or "") for page in clean[:by_script]])
-    if without_font or without_hand:
-        _say(f"no font for: {', '.join([*without_font, *without_hand])}")
-    return [*upside_down(clean), *scripts, *hands]
-
-
-def _write(markdown: str, facts: dict[str, object], output: Path | None) -> None:
-    """Both forms: into two files, or the table alone to the terminal."""
-    if output is None:
-        typer.echo(markdown)
-        return
-    output.with_suffix(".md").write_text(markdown, "utf-8")
-    output.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
-    typer.echo(f"{output.with_suffix('.md')} and {output.with_suffix('.json')}")
+def _cut_words(max_output_tokens: int | None) -> str:
+    """Below a table of pages that were stopped early; "" for whole ones."""
+    if max_output_tokens is None:
+        return ""
+    return f"\nPages were stopped after {max_output_tokens} tokens at most, whatever was left on them.\n"

@@ -1,6 +1,5 @@
 """Which policies meet in `fastocr eval fixation`, and with which kept shares: nominally the same, and at equal bytes."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ PUBLISHED = (
 )
 VARIANTS = (("visionzip", "norm"), ("h2o", "static"), ("snapkv", "2d"), ("pyramidkv", "inverted"))
 NO_TOWER_ATTENTION = "not applicable: the vision tower has no attention to rank by"
+EXACT_TOKENS = 0.01
 TOO_LITTLE = "cannot read that little"
 
 
@@ -164,10 +164,17 @@ def at_read_share(
 
 
 def dynamic_share(share: float, image_tokens: float, outputs: float) -> float:
-    """Kept share of dynamic H2O, which starts with twice its k tokens and loses one a step.
+    """Kept share of dynamic H2O at which its steps read `share` of the image cache on average.
 
-    Over T outputs it sees k + k * k / (2 T) tokens on average where T > k; that is solved for k.
+    With k kept tokens, step t of T sees k + max(0, k - t), never more than the page has: k + k (k - 1) / (2 T) on average
+    where T >= k, 2 k - (T + 1) / 2 where T < k and the page is larger than 2 k. The average grows with k, and so is
+    solved for k by halving.
     """
-    wanted = share * image_tokens
-    kept = outputs * (math.sqrt(1 + 2 * wanted / outputs) - 1) if outputs else 0.0
-    return kept / image_tokens if 0 < kept <= outputs else share / 2
+    steps = range(1, max(1, round(outputs)) + 1)
+    wanted = share * image_tokens * len(steps)
+    low, high = 0.0, image_tokens
+    while high - low > EXACT_TOKENS:
+        kept = (low + high) / 2
+        seen = sum(min(image_tokens, kept + max(0.0, kept - step)) for step in steps)
+        low, high = (kept, high) if seen < wanted else (low, kept)
+    return high / image_tokens

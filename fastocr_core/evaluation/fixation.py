@@ -5,25 +5,30 @@ attention, fixation hits), which tells the single step from where an earlier sli
 page is written at once, so that a study that was stopped carries on.
 """
 
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 
 from fastocr_core.config import DEFAULT_KEPT_SHARE, DecodePolicy
 from fastocr_core.decoding.scores import share_budget
 from fastocr_core.evaluation.contenders import (
-    KEPT_SHARES,
     Contender,
     FastOcrRead,
-    FocalChoices,
     choices,
     dense_row,
     equal_bytes,
     fastocr_rows,
     nominal,
+)
+from fastocr_core.evaluation.fixation_records import (
+    focal_choices_key,
+    held_key,
+    layers_key,
+    pages_digest,
+    reading_key,
+    restored_value,
 )
 from fastocr_core.evaluation.fixation_rows import (
     FixationRow,
@@ -34,13 +39,13 @@ from fastocr_core.evaluation.fixation_rows import (
     row_facts,
     row_of,
 )
+from fastocr_core.evaluation.fixation_settings import BASELINE_GROUPS, WARMUP_STEPS, FixationSettings
 from fastocr_core.evaluation.focal_search import focal_choices
 from fastocr_core.evaluation.many_policies import Reading, read_by_many
 from fastocr_core.evaluation.pages import EvaluationPage, printed
 from fastocr_core.evaluation.records import Key, Records
 from fastocr_core.evaluation.step_measures import (
     DensePage,
-    LayerFocus,
     StepMeasures,
     dense_page,
     layer_focus,
@@ -51,43 +56,17 @@ from fastocr_core.models.base import ModelAdapter
 from fastocr_core.models.mini.heldout.pages import spread
 from fastocr_core.vision import prepare
 
-GROUPS = ("choice", "nominal", "bytes")
-BASELINE_GROUPS = ("nominal", "bytes")
-WARMUP_STEPS = DecodePolicy.fastocr().warmup_steps
 # A page is stopped at so many times the longest dense text: twice as much text is an accuracy of 0 whatever follows.
 LONGEST = 2.0
 PROFILED_PAGES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class FixationSettings:
-    """What is measured. `groups` are of GROUPS; baselines read `baseline_pages` of the pages (None: all).
-
-    `focal_counts` are the |C| to try, `page_focal_counts` those whose layers each page chooses itself. `forced_pages`
-    pages are read with the pen held, up to `forced_steps` tokens of each, attention compared at every `stride`-th
-    step (0 pages: no held pen). `batch` readings are decoded at once.
-    """
-
-    kept_shares: tuple[float, ...] = KEPT_SHARES
-    groups: tuple[str, ...] = GROUPS
-    warmups: tuple[int, ...] = (1, 4, 64)
-    focal_sets: tuple[tuple[int, ...], ...] = ()
-    focal_counts: tuple[int, ...] = (1, 2, 3)
-    page_focal_counts: tuple[int, ...] = (1, 2)
-    baseline_pages: int | None = None
-    batch: int = 24
-    max_output_tokens: int | None = None
-    forced_pages: int = 3
-    forced_steps: int = 400
-    stride: int = 8
-    skipped: int = WARMUP_STEPS + 1
-
-
 class FixationStudy:
     """A model and pages with known text, prepared once. Call `run`.
 
-    Measurements go to `file`, and those that are there are not made again. ValueError where no page has such text, or the
-    file was made with another model or other settings.
+    Measurements go to `file`, and those that are there are not made again. ValueError where no page has such text, two
+    pages have one name, the model has no such layers, or the file was made with another model, other pages or other
+    settings.
     """
 
     def __init__(
@@ -99,17 +78,37 @@ class FixationStudy:
         file: Path | None = None,
     ) -> None:
         self.model, self.pages, self.settings, self.say = model, printed(pages), settings, say
-        if not self.pages:
-            raise ValueError("no page with text that is known word for word")
+        self._refuse()
+        images = [page.load() for page in self.pages]
         made_with = {
-            "evaluation": "fixation", "model": model.name, "revision": model.revision,
-            "longest text": LONGEST, "first page": self.pages[0].name, "pages": len(self.pages),
+            "evaluation": "fixation", "model": model.name, "revision": model.revision, "longest text": LONGEST,
+            "list of pages": [page.name for page in self.pages],
+            "image or text of pages": pages_digest(zip(self.pages, images, strict=True)),
         }  # fmt: skip
         measuring = ("max_output_tokens", "forced_steps", "stride", "skipped")
-        self._records = Records(file, made_with | {name: getattr(settings, name) for name in measuring})
-        self._views = {page.name: prepare(page.load(), model.vision, page.dpi) for page in self.pages}
+        made_with |= {name: getattr(settings, name) for name in measuring}
+        self._records = Records(file, made_with, restored_value)
+        self._views = {
+            page.name: prepare(image, model.vision, page.dpi)
+            for page, image in zip(self.pages, images, strict=True)
+        }
         self._baseline_pages = list(spread(self.pages, settings.baseline_pages))
         self._held: dict[str, DensePage] = {}
+        self._failed: dict[Key, PageReading] = {}  # not recorded, so that they are tried again
+
+    def _refuse(self) -> None:
+        names = [page.name for page in self.pages]
+        if not names:
+            raise ValueError("no page with text that is known word for word")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two pages have the name {twice!r}")
+        layers = self.model.shape.layers
+        missing = [layer for each in self.settings.focal_sets for layer in each if layer >= layers]
+        if missing:
+            raise ValueError(
+                f"{self.model.name} has {layers} layers, counted from 0, and so no layer {missing[0]}"
+            )
 
     def run(self) -> list[FixationRow]:
         """Dense first, then fastocr and what needs nothing of it, then baselines at the bytes that fastocr read."""
@@ -133,15 +132,14 @@ class FixationStudy:
         return self.model.encode_scored(view.parts[0] if view.parts else view).received is not None
 
     def _choices(self) -> Iterable[Contender]:
-        key: Key = ("focal choices", *map(str, self.settings.focal_counts))
+        key = focal_choices_key(self.settings.focal_counts)
         if key not in self._records:
             views = [self._views[page.name] for page in self.pages[:PROFILED_PAGES]]
             found = focal_choices(
                 self.model, views, self.settings.focal_counts, self.settings.max_output_tokens
             )
             self._records.add(key, asdict(found))
-        stored = self._records[key]
-        found = FocalChoices(*(tuple(map(tuple, stored[name])) for name in ("added", "by_mass")))
+        found = restored_value(key, self._records[key])
         counts = self.settings.page_focal_counts
         return choices(self.settings.warmups, self.settings.focal_sets, found, counts)
 
@@ -149,13 +147,13 @@ class FixationStudy:
         return self._baseline_pages if contender.group in BASELINE_GROUPS else self.pages
 
     def _read(self, contenders: Sequence[Contender], most: int | None) -> None:
-        """Whatever has not been read; readings that keep about as much stand beside each other."""
+        """Whatever has not been read to its end; readings that keep about as much stand beside each other."""
         missing: dict[Key, tuple[DecodePolicy, EvaluationPage]] = {}
         for contender in contenders:
             for page in self._pages_of(contender) if contender.policy else ():
                 assert contender.policy is not None
-                key = _reading_key(contender.policy, page)
-                if key not in self._records:
+                key = reading_key(contender.policy, page)
+                if not self._is_read(key, most):
                     missing[key] = contender.policy, page
         order = sorted(missing, key=lambda key: missing[key][0].kept_share)
         readings = [Reading(missing[key][0], self._views[missing[key][1].name]) for key in order]
@@ -164,13 +162,30 @@ class FixationStudy:
         results = read_by_many(self.model, readings, min(self.settings.batch, len(readings) or 1), most)
         for done, (number, result) in enumerate(results, start=1):
             policy, page = missing[order[number]]
-            self._records.add(order[number], asdict(page_reading(page, result, policy.name == "dense")))
+            reading = page_reading(page, result, policy.name == "dense")
+            if reading.error:
+                self._failed[order[number]] = reading
+            else:
+                self._records.add(order[number], asdict(reading))
             if done % self.settings.batch == 0:
                 self.say(f"{done} of {len(readings)} readings done")
 
+    def _is_read(self, key: Key, most: int | None) -> bool:
+        """Whether there is a reading that was not stopped earlier than it would be stopped now: where a dense reading
+        failed and came later, the longest dense text may have grown.
+        """
+        if key not in self._records:
+            return False
+        reading: PageReading = restored_value(key, self._records[key])
+        stop = min(most or self.model.max_output_tokens, self.model.max_output_tokens)
+        return reading.finish != "length" or reading.output_tokens >= stop
+
     def _reading(self, policy: DecodePolicy, page: EvaluationPage) -> PageReading:
-        stored = self._records[_reading_key(policy, page)]
-        return PageReading(**{**stored, "tokens": tuple(stored["tokens"])})
+        key = reading_key(policy, page)
+        if key in self._failed:
+            return self._failed[key]
+        reading: PageReading = restored_value(key, self._records[key])
+        return reading
 
     def _most_tokens(self) -> int:
         longest = max(len(self._reading(DecodePolicy.dense(), page).tokens) for page in self.pages)
@@ -195,7 +210,7 @@ class FixationStudy:
             for contender in contenders:
                 if contender.policy is None or self._row(contender).read_share is None:
                     continue
-                key = _held_key(contender.policy, page)
+                key = held_key(contender.policy, page)
                 if key not in self._records:
                     missing[key] = contender.policy
             keys = sorted(missing, key=lambda key: missing[key].kept_share)
@@ -210,9 +225,10 @@ class FixationStudy:
                 self.say(f"{page.name}: the pen of {first + len(batch)} of {len(keys)} policies held")
 
     def _forced_pages(self) -> list[EvaluationPage]:
-        """A page in parts has no one prompt along which a pen could be held."""
+        """A page in parts has no one prompt along which a pen could be held, one that dense failed on no text."""
         whole = [page for page in self._baseline_pages if not self._views[page.name].parts]
-        return whole[: self.settings.forced_pages]
+        chosen, dense = whole[: self.settings.forced_pages], DecodePolicy.dense()
+        return [page for page in chosen if reading_key(dense, page) not in self._failed]
 
     def _dense_page(self, page: EvaluationPage) -> DensePage:
         """The dense text of a page, along which the pen of every policy is held; its layers are looked at by the way."""
@@ -226,7 +242,7 @@ class FixationStudy:
             dense = dense_page(self.model, view, tokens, cells, self.settings.stride)
             kept = share_budget(DEFAULT_KEPT_SHARE, self.model.default_floor, view.image_tokens)
             focus = layer_focus(dense, kept, self.settings.skipped)
-            self._records.add(("layers", page.name), asdict(focus))
+            self._records.add(layers_key(page), asdict(focus))
             self._held[page.name] = dense
         return self._held[page.name]
 
@@ -236,9 +252,9 @@ class FixationStudy:
         pages = self._pages_of(contender)
         steps = StepMeasures()
         for page in self._forced_pages():
-            key = _held_key(contender.policy, page)
+            key = held_key(contender.policy, page)
             if key in self._records:
-                steps.add(StepMeasures(**self._records[key]))
+                steps.add(restored_value(key, self._records[key]))
         return row_of(
             contender,
             [self._reading(contender.policy, page) for page in pages],
@@ -250,23 +266,8 @@ class FixationStudy:
 
     def _layers(self) -> tuple[tuple[float, float | None], ...]:
         """Over the pages with a held pen."""
-        keys: list[Key] = [("layers", page.name) for page in self._forced_pages()]
-        return layer_shares([LayerFocus(**self._records[key]) for key in keys if key in self._records])
-
-
-def _policy_words(policy: DecodePolicy) -> str:
-    """What is not as in the dense policy, as one line: what a measurement belongs to."""
-    plain = DecodePolicy.dense()
-    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
-    return json.dumps({name: value for name, value in values.items() if value != getattr(plain, name)})
-
-
-def _reading_key(policy: DecodePolicy, page: EvaluationPage) -> Key:
-    return ("read", _policy_words(policy), page.name)
-
-
-def _held_key(policy: DecodePolicy, page: EvaluationPage) -> Key:
-    return ("held", _policy_words(policy), page.name)
+        keys = [layers_key(page) for page in self._forced_pages()]
+        return layer_shares([restored_value(key, self._records[key]) for key in keys if key in self._records])
 
 
 def facts(study: FixationStudy, rows: Sequence[FixationRow]) -> dict[str, object]:
@@ -279,5 +280,6 @@ def facts(study: FixationStudy, rows: Sequence[FixationRow]) -> dict[str, object
         "layers": study.model.shape.layers,
         "pages": [page.name for page in study.pages],
         "settings": asdict(study.settings),
+        "device": str(study.model.device),
         "rows": [row_facts(row) for row in rows],
     }

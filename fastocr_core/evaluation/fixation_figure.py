@@ -1,5 +1,6 @@
 """The results of `fastocr eval fixation` as a figure: retention over the kept share, over bytes read, over |C| and w."""
 
+import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,10 @@ def draw_figure(rows: Sequence[FixationRow], file: Path, model: str, focal_count
 
     ImportError with the mend where matplotlib is missing.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as failure:
-        raise ImportError("the figure needs matplotlib: pip install 'fastocr-batch[eval]'") from failure
+    check_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(12, 9.6), layout="constrained")
     FigureCanvasAgg(figure)
     (nominal, same), (count, warmup) = figure.subplots(2, 2, sharey=True)
@@ -45,6 +45,12 @@ def draw_figure(rows: Sequence[FixationRow], file: Path, model: str, focal_count
         f"{model}: what sparse decoding keeps of the dense reading (95 % of a paired bootstrap over pages)"
     )
     figure.savefig(file, dpi=110)
+
+
+def check_matplotlib() -> None:
+    """ImportError with the mend where no figure could be drawn: better before hours of reading than after."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError("the figure needs matplotlib: pip install 'fastocr-batch[eval]'")
 
 
 def _among(rows: Sequence[FixationRow], *groups: str) -> list[FixationRow]:
@@ -87,20 +93,20 @@ def _panel(
     for series in dict.fromkeys(row.series for row in rows if row.series):
         members = [row for row in rows if row.series == series]
         _points(axes, members, across, series, colours[series], "o" if series == FASTOCR else ".")
-    known = {round(across(row)) for row in rows if row.read_share is not None}
-    _ticks(axes, known)
+    _ticks(axes, (across(row) for row in rows if row.read_share is not None))
     axes.set_ylim(bottom=-2)
     axes.grid(alpha=0.25)
 
 
 def _ticks(axes: Any, values: Iterable[float]) -> None:
-    """Limits around what was measured, and ticks there, thinned out where they would overlap."""
+    """Limits around what was measured, and ticks there, to two digits, thinned out where they would overlap."""
+    measured = sorted(each for each in values if each > 0)
     kept: list[float] = []
-    for value in sorted(each for each in values if each > 0):
+    for value in (float(f"{each:.2g}") for each in measured):
         if not kept or value >= kept[-1] * 1.12:
             kept.append(value)
     if kept:
-        axes.set_xlim(kept[0] / 1.3, kept[-1] * 1.2)
+        axes.set_xlim(measured[0] / 1.3, measured[-1] * 1.2)
         axes.set_xticks(kept, [f"{value:g}" for value in kept])
         axes.minorticks_off()
 

@@ -52,11 +52,11 @@ def markdown(rows: Sequence[FixationRow], model: str, pages: int) -> str:
 
 def _cells(row: FixationRow) -> tuple[str, ...]:
     if row.read_share is None:
-        share = f"{row.share:.0%}" if row.share else "-"
+        share = _share_words(row.share) if row.share else "-"
         return (row.label, share, row.note, *("-",) * (len(_HEAD) - 3))
     return (
         row.label + (f" ({row.note})" if row.note else ""),
-        f"{row.kept_share:.1%}",
+        _share_words(row.kept_share, 1),
         str(row.pages),
         percent(row.read_share),
         percent(row.resident_share),
@@ -71,21 +71,31 @@ def _cells(row: FixationRow) -> tuple[str, ...]:
     )
 
 
+def _share_words(share: float, digits: int = 0) -> str:
+    """In per cent; shares that would look alike or like nothing to so many digits are told to two digits that count."""
+    per_cent = f"{100 * share:.{digits}f}"
+    return (
+        f"{per_cent}%" if abs(float(per_cent) - 100 * share) < 0.02 * share * 100 else f"{100 * share:.2g}%"
+    )
+
+
 _COMPARED = ("CER", "accuracy of dense (95 %)", "same token", "attention recovered", "fixation hits", "loops")
 
 
 def beside(studies: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Results of several weights as `fixation.facts` gives them: the rows all of them have, and where their layers look.
 
-    ValueError where one is no such study, or where there are not as many names as studies.
+    ValueError where one is no such study, or where there are not as many names as studies, or one of them twice.
     """
     if len(names) != len(studies):
         raise ValueError(f"{len(studies)} studies need as many names, not {len(names)}")
-    tables = [_rows_of(study) for study in studies]
+    if not studies or len(set(names)) < len(names):
+        raise ValueError("studies beside each other need names that tell them apart")
+    tables = [_rows_of(study, name) for study, name in zip(studies, names, strict=True)]
     shared = [key for key in tables[0] if all(key in table for table in tables)]
     rows = [
         (
-            f"{label} {share:.0%}" if group == "fastocr" else label,
+            f"{label} {_share_words(share)}" if group == "fastocr" else label,
             name,
             *_compared(table[group, label, share]),
         )
@@ -101,7 +111,7 @@ def beside(studies: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
         about,
         markdown_table(("policy", "weights", *_COMPARED), rows),
     ]
-    layers = [table["dense", "dense", 1.0].layers for table in tables]
+    layers = [next((row.layers for row in table.values() if row.group == "dense"), ()) for table in tables]
     if all(layers) and len({len(each) for each in layers}) == 1:
         head = ["layer", *(f"{what}, {name}" for what in _LAYERS_HEAD[1:] for name in names)]
         cells = [
@@ -112,11 +122,17 @@ def beside(studies: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _rows_of(study: Mapping[str, Any]) -> dict[tuple[str, str, float], FixationRow]:
-    """Dense, fastocr and its choices by group, label and share."""
-    if study.get("evaluation") != "fixation":
-        raise ValueError("this is no result of `fastocr eval fixation`")
-    rows = [row_from(each) for each in study["rows"]]
+def _rows_of(study: Any, name: str) -> dict[tuple[str, str, float], FixationRow]:
+    """Dense, fastocr and its choices by group, label and share. ValueError where this is no study of fixation."""
+    if not isinstance(study, Mapping) or study.get("evaluation") != "fixation":
+        raise ValueError(f"{name}: this is no result of `fastocr eval fixation`")
+    for key, kind in (("model", str), ("revision", str), ("pages", list), ("rows", list)):
+        if not isinstance(study.get(key), kind):
+            raise ValueError(f"{name}: this result of `fastocr eval fixation` has no {key}")
+    try:
+        rows = [row_from(each) for each in study["rows"]]
+    except ValueError as failure:
+        raise ValueError(f"{name}: {failure}") from failure
     return {
         (row.group, row.label, row.share): row for row in rows if row.group in ("dense", "fastocr", "choice")
     }

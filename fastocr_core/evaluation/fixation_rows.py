@@ -1,7 +1,7 @@
 """The rows of `fastocr eval fixation`: what was measured page by page becomes one row for each contender."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ from fastocr_core.evaluation.contenders import Contender
 from fastocr_core.evaluation.pages import EvaluationPage
 from fastocr_core.evaluation.retention import retention
 from fastocr_core.evaluation.step_measures import LayerFocus, StepMeasures
+from fastocr_core.evaluation.stored_values import restored
 from fastocr_core.output import PageText
 from fastocr_core.scores.bootstrap import Interval
 from fastocr_core.scores.text import cer
@@ -143,11 +144,9 @@ def row_facts(row: FixationRow) -> dict[str, object]:
     return asdict(row)
 
 
-def row_from(facts: Mapping[str, Any]) -> FixationRow:
+def row_from(facts: Any) -> FixationRow:
     """Back from a JSON file. ValueError where this is no such row."""
-    kept = facts.get("retention")
-    layers = tuple((float(mass), hits) for mass, hits in facts.get("layers", ()))
     try:
-        return FixationRow(**{**facts, "retention": Interval(**kept) if kept else None, "layers": layers})
-    except TypeError as failure:
+        return restored(FixationRow, facts, complete=False)
+    except ValueError as failure:
         raise ValueError(f"this is no row of a fixation study: {failure}") from failure

@@ -12,10 +12,11 @@ from fastocr_core import DecodePolicy, Engine, load
 from fastocr_core.decoding.measuring import LayerMasses
 from fastocr_core.evaluation import fixation
 from fastocr_core.evaluation.contenders import FastOcrRead, baseline, equal_bytes, nominal
-from fastocr_core.evaluation.fixation import FixationSettings, FixationStudy, facts
+from fastocr_core.evaluation.fixation import FixationStudy, facts
 from fastocr_core.evaluation.fixation_figure import draw_figure
 from fastocr_core.evaluation.fixation_report import beside, markdown
 from fastocr_core.evaluation.fixation_rows import FixationRow, row_facts, row_from
+from fastocr_core.evaluation.fixation_settings import FixationSettings
 from fastocr_core.evaluation.focal_search import grown
 from fastocr_core.evaluation.forced import ForcedStep, held_pens
 from fastocr_core.evaluation.pages import EvaluationPage, held_out

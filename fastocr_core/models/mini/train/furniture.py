@@ -18,7 +18,7 @@ _NUMBERS = ("{}", "{}", "{}", "– {} –", "- {} -", "[{}]", "Page {}", "Seite 
 
 def _inked(setter: Setter, face: Face) -> Face:
     """On pages in type cast fat, mostly a fatter and narrower one: capitals of a head whose counters are nearly closed."""
-    if face.weight == 0.0 or setter.chance(0.25):
+    if face.weight == 0.0 or not setter.chance(setter.style.fat_head_share):
         return face
     weight = round(min(_MOST_WEIGHT, face.weight + setter.between(0.0, 0.06)) * 400) / 400
     narrower = round(setter.between(0.8, 1.0) * 50) / 50
@@ -122,7 +122,7 @@ def _piece(setter: Setter, face: Face, page: int, place: float) -> list[str]:
     if place != 0.5 and setter.chance(0.35):
         return setter.one_of("{}", "{}", "page {}", "Seite {}", "[Ch. {}.", "({})").format(page).split()
     texts = with_codes(setter, setter.words(setter.count(1, 5), face)[:5])
-    return [text.upper() for text in texts] if setter.chance(0.45) else texts
+    return [text.upper() for text in texts] if setter.chance(setter.style.capitals_share) else texts
 
 
 def strip(setter: Setter, frame: Frame) -> None:
