@@ -33,7 +33,7 @@ def asked() -> Iterator[None]:
         raise WrongUsageError(
             f"{failure.filename}: {failure.strerror}" if named else str(failure)
         ) from failure
-    except ValueError as failure:
+    except (ValueError, ImportError) as failure:
         raise WrongUsageError(str(failure)) from failure
 
 

@@ -24,7 +24,9 @@ def prepared(
     from fastocr_core import load
     from fastocr_core.evaluation.device import check_device
     from fastocr_core.evaluation.pages import held_out
+    from fastocr_core.scores.text import require_scores
 
+    require_scores()
     chosen = held_out(parts(sets, "--sets"), pages)
     check_device(device)
     adapter = load(model, device=device)

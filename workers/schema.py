@@ -133,7 +133,10 @@ class PageRow:
         float | None, Column(pa.float64(), "lowest mean log-probability over 32 tokens in a row")
     ] = None
     image_kv_read_share: Annotated[
-        float | None, Column(pa.float64(), "image cache rows read, as a share of a dense decode; counted")
+        float | None,
+        Column(
+            pa.float64(), "image cache rows read, as a share of a dense decode; counted after the warm-up"
+        ),
     ] = None
     dense_retry: Annotated[bool | None, Column(pa.bool_(), "whether a dense second pass was made")] = None
     text_before_retry: Annotated[str | None, Column(TEXT, "text of the first pass, if there were two")] = None

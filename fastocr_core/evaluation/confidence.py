@@ -72,8 +72,10 @@ def judge_pages(
     max_output_tokens: int | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[JudgedPage]:
-    """Read all pages whose text is known word for word; pages that fail are left out and said."""
+    """Read all pages whose text is known word for word; pages that fail are left out and said. ValueError without such a page."""
     chosen = printed(pages)
+    if not chosen:
+        raise ValueError("there is no page whose text is known word for word, so none can be judged")
     views = (prepare(page.load(), model.vision, page.dpi) for page in chosen)
     judged = []
     with Engine(model, policy, batch, EngineLimits(max_output_tokens=max_output_tokens)) as engine:

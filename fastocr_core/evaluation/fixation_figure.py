@@ -50,7 +50,7 @@ def draw_figure(rows: Sequence[FixationRow], file: Path, model: str, focal_count
 def check_matplotlib() -> None:
     """ImportError with the mend where no figure could be drawn: better before hours of reading than after."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError("the figure needs matplotlib: pip install 'fastocr-batch[eval]'")
+        raise ImportError("the figure needs matplotlib: pip install -e '.[eval]' in a checkout")
 
 
 def _among(rows: Sequence[FixationRow], *groups: str) -> list[FixationRow]:

@@ -19,7 +19,7 @@ from fastocr_core.scores.boxes import Box
 
 PACKAGE = "rapidocr"
 ROLES = {"Det": "_det_", "Cls": "_cls_", "Rec": "_rec_"}  # part of the file name of each model
-HOW_TO_GET_IT = "pip install 'fastocr-batch[eval-others]'"
+HOW_TO_GET_IT = "pip install -e '.[eval-others]' in a checkout"
 
 
 class RapidOcrReader:

@@ -39,10 +39,17 @@ def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).translate(_LIGATURES).split())
 
 
+def require_scores() -> None:
+    """ImportError with the mend where what the scores need is missing: to be asked before anything is read."""
+    try:
+        from rapidfuzz.distance import Levenshtein  # noqa: F401
+    except ImportError as failure:
+        raise ImportError("scores need rapidfuzz: pip install -e '.[eval]' in a checkout") from failure
+
+
 def _edits(wanted: Sequence[Hashable], found: Sequence[Hashable]) -> int:
     """Levenshtein distance. ImportError with the mend where rapidfuzz is missing."""
-    try:
-        from rapidfuzz.distance import Levenshtein
-    except ImportError as failure:
-        raise ImportError("scores need rapidfuzz: pip install 'fastocr-batch[eval]'") from failure
+    require_scores()
+    from rapidfuzz.distance import Levenshtein
+
     return Levenshtein.distance(wanted, found)

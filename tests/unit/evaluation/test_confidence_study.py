@@ -148,4 +148,6 @@ def test_pages_are_read_and_judged() -> None:
     judged = judge_pages(load("mini"), [*pages, loose], DecodePolicy.dense(), 2, max_output_tokens=30)
     assert len(judged) == 2  # the blank leaf has no text to be judged by
     assert all(page.cer > 0.5 and not page.is_read for page in judged)  # after thirty tokens
+    with pytest.raises(ValueError, match="no page whose text is known word for word"):
+        judge_pages(load("mini"), [loose], DecodePolicy.dense())
     assert all(math.isfinite(page.mean) and page.window <= page.mean + 1e-9 for page in judged)

@@ -36,6 +36,15 @@ def _nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_nothing_is_read")
+@pytest.mark.parametrize("command", ["reader", "fixation", "confidence"])
+def test_without_what_scores_need_nothing_is_read(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
+    code, _, said = _run(f"{command} {SHORT}", *(("--others", "") if command == "reader" else ()))
+    assert code == 2
+    assert "scores need rapidfuzz: pip install -e '.[eval]' in a checkout" in said
+
+
+@pytest.mark.usefixtures("_nothing_is_read")
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [

@@ -27,9 +27,9 @@ _AVERAGE_STEPS = 100
 _SAVE_STEPS = 100
 _WORN_SHARE, _BLANK_SHARE, _RANDOM_SHARE = 0.6, 0.02, 0.3
 _STYLE = LayoutStyle(
-    (8.0, 13.5), (1.02, 1.5), min_pitch_pixels=17.0, margin_pixels=(0, 14), heading_share=0.3, cast_share=0.85,
-    kinds=(("plain", 2.0), ("prose", 2.0), ("mixed", 1.5), ("strip", 5.0), ("tables", 0.7), ("directory", 0.5)),
-    capitals_share=0.7, fat_head_share=0.9, emphasis_share=0.4, reverse_share=0.05, skew_share=0.2, skew_degrees=1.6,
+    (8.0, 13.5), (1.02, 1.5), min_pitch_pixels=17.0, margin_pixels=(0, 14), heading_share=0.3, cast_share=0.7,
+    kinds=(("plain", 2.0), ("prose", 2.0), ("mixed", 1.5), ("strip", 3.0), ("tables", 0.7), ("directory", 0.5)),
+    emphasis_share=0.4, reverse_share=0.05, skew_share=0.2, skew_degrees=1.6,
 )  # fmt: skip
 
 
