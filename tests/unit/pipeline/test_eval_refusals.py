@@ -48,9 +48,9 @@ def test_without_what_scores_need_nothing_is_read(command: str, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ("reader --sets nonsense", "no held-out set 'nonsense'"),
-        ("reader --sets clean,columns,clean", "--sets names clean twice"),
-        ("reader --model nonsense --pages 1", "unknown model 'nonsense'"),
+        ("reader --others '' --sets nonsense", "no held-out set 'nonsense'"),
+        ("reader --others '' --sets clean,columns,clean", "--sets names clean twice"),
+        ("reader --others '' --model nonsense --pages 1", "unknown model 'nonsense'"),
         (f"reader {SHORT} --decode '' --others ''", "no reader: name a policy"),
         (f"reader {SHORT} --decode dense,dense", "--decode names dense twice"),
         (f"reader {SHORT} --decode nonsense", "unknown decode policy 'nonsense'"),
