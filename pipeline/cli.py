@@ -228,8 +228,7 @@ def view(
             policies = chosen_policies(decode, settings, beside_dense)
             said = write_view(document, output, page, model or "mini", policies, prompt, steps, part)
         except KeyboardInterrupt:
-            typer.echo(STOPPED, err=True)
-            return EXIT_RUN_FAILED
+            raise KeyboardInterrupt(STOPPED) from None
         except (ValueError, OSError) as error:  # a file, page, model or policy that is not there
             raise ConfigError(str(error)) from error
         typer.echo(said)
@@ -314,8 +313,9 @@ def _exit(debug: bool, command: Any) -> None:
     """Run a command; an error we foresaw becomes one sentence and the exit code that fits it."""
     try:
         code = command()
-    except KeyboardInterrupt:
-        typer.echo("Stopped. What was staged before is kept; the same command can be run again.", err=True)
+    except KeyboardInterrupt as stop:  # a command may say what it left
+        said = "Stopped. What was staged before is kept; the same command can be run again."
+        typer.echo(str(stop) or said, err=True)
         raise typer.Exit(EXIT_RUN_FAILED) from None
     except Exception as error:
         if debug:

@@ -150,10 +150,13 @@ def fixation(
     where: list[Path] = []
 
     def command() -> None:
+        from fastocr_core.evaluation.fixation_figure import check_matplotlib
         from fastocr_core.evaluation.fixation_settings import FixationSettings
 
         with asked():
             files = output_at(output, (MEASURED, FIGURE))
+            if files is not None:
+                check_matplotlib()
             settings = FixationSettings(
                 shares(kept_shares, "--kept-shares"), tuple(parts(groups, "--groups")),
                 whole_numbers(warmups, "--warmups"), layer_sets(focal_layers, "--focal-layers"),
@@ -187,11 +190,9 @@ def _study_of(
 def _run_study(study: "FixationStudy", files: Output | None) -> None:
     """Run a study, or carry it on, and write its table, facts and figure."""
     from fastocr_core.evaluation.fixation import facts
-    from fastocr_core.evaluation.fixation_figure import check_matplotlib, draw_figure
+    from fastocr_core.evaluation.fixation_figure import draw_figure
     from fastocr_core.evaluation.fixation_report import markdown
 
-    if files is not None:
-        check_matplotlib()
     rows, model = study.run(), study.model
     deliver(markdown(rows, model.name, len(study.pages)), facts(study, rows), files)
     if files is not None:

@@ -14,6 +14,7 @@ from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.engine import Engine
 from fastocr_core.evaluation.pages import EvaluationPage, printed
 from fastocr_core.evaluation.reader import fraction, percent
+from fastocr_core.evaluation.records import put_in_place
 from fastocr_core.evaluation.tables import markdown_table
 from fastocr_core.models.base import ModelAdapter
 from fastocr_core.scores.roc import area_under_curve, roc_points, threshold_below
@@ -191,6 +192,4 @@ def write_thresholds(found: ConfidenceStudy, file: Path) -> None:
         "detected": found.detected,
         "auc": {name: None if value is None else round(value, _DIGITS) for name, value in found.auc.items()},
     }
-    beside = file.with_name(f"{file.name}.new")
-    beside.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-    beside.replace(file)
+    put_in_place(file, (json.dumps(content, indent=1) + "\n").encode())

@@ -50,7 +50,7 @@ class Records:
                 ) from failure
             self._values[key] = value
         if whole != content:
-            _put_in_place(file, whole)
+            put_in_place(file, whole)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._values
@@ -104,7 +104,7 @@ def _entry(line: bytes) -> tuple[Key, Any]:
     return tuple(key), entry["value"]
 
 
-def _put_in_place(file: Path, content: bytes) -> None:
+def put_in_place(file: Path, content: bytes) -> None:
     """Written beside and renamed: whenever this is stopped, the file is the old one or the new one."""
     beside = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:

@@ -13,12 +13,13 @@ from fastocr_core.models.mini.train.typesetting import LEAST_PITCH_PIXELS, Frame
 _CUT_SHARE = (0.2, 0.65)  # how much is seen of a letter cut by the edge
 _CUT_MARGIN_PIXELS = 30.0  # between the edge with cut letters and the text
 _MOST_WEIGHT = 0.09  # em
+_FATTER_SHARE = 0.75  # of the heads on pages in type cast fat
 _NUMBERS = ("{}", "{}", "{}", "– {} –", "- {} -", "[{}]", "Page {}", "Seite {}", "p. {}")
 
 
 def _inked(setter: Setter, face: Face) -> Face:
     """On pages in type cast fat, mostly a fatter and narrower one: capitals of a head whose counters are nearly closed."""
-    if face.weight == 0.0 or not setter.chance(setter.style.fat_head_share):
+    if face.weight == 0.0 or not setter.chance(_FATTER_SHARE):
         return face
     weight = round(min(_MOST_WEIGHT, face.weight + setter.between(0.0, 0.06)) * 400) / 400
     narrower = round(setter.between(0.8, 1.0) * 50) / 50
@@ -122,7 +123,7 @@ def _piece(setter: Setter, face: Face, page: int, place: float) -> list[str]:
     if place != 0.5 and setter.chance(0.35):
         return setter.one_of("{}", "{}", "page {}", "Seite {}", "[Ch. {}.", "({})").format(page).split()
     texts = with_codes(setter, setter.words(setter.count(1, 5), face)[:5])
-    return [text.upper() for text in texts] if setter.chance(setter.style.capitals_share) else texts
+    return [text.upper() for text in texts] if setter.chance(0.45) else texts
 
 
 def strip(setter: Setter, frame: Frame) -> None:

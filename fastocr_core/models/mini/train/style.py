@@ -41,7 +41,5 @@ class LayoutStyle:
     cast_share: float = (
         0.0  # pages whose type is narrower or wider and fatter than its face was drawn (fonts.Cast)
     )
-    capitals_share: float = 0.45  # pieces of heads and feet all in capitals
-    fat_head_share: float = 0.75  # heads fatter than the text, on pages in type cast fat
     skew_share: float = 0.0
     skew_degrees: float = 2.0  # at most, either way
