@@ -2,7 +2,9 @@
 
 For Qwen2.5-VL, LLaVA-OneVision and UnlimitedOcr, and for other models that are built alike: image tokens are
 placeholders in `input_ids`, text attention goes through the transformers attention interface. Nothing is
-copied or patched; the model keeps its own cache, which is only taught to append in place.
+copied or patched; the model keeps its own cache, which is only taught to append in place. `generate()` ends a
+page where the model says so; a second look at the whole page before that (`DecodePolicy.confirm_end`) takes
+the engine.
 """
 
 from pathlib import Path

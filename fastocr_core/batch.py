@@ -66,6 +66,7 @@ class Batch:
         self._gaze_layer = (settings.focal_layers or model.focal_layers or (model.shape.layers // 2,))[-1]
         # Of the newest token of every slot, int64 [axes, slots]; meaningless where a slot is not running.
         self._positions = torch.zeros(1, slots, dtype=torch.int64, device=model.device)
+        self._positions_before = self._positions  # the newest step
 
     @property
     def filling(self) -> Request | None:
@@ -142,6 +143,7 @@ class Batch:
             except Exception as failure:  # this page's own trouble
                 errors[slot] = described(failure)
         fed = torch.tensor(tokens, device=self._model.device)
+        self._positions_before = self._positions
         self._positions = self._model.next_positions(self._positions, fed)
         choices = self._forward.step(fed, self._positions, step, banned)
         return [
@@ -153,6 +155,17 @@ class Batch:
             )
             for slot in live
         ]
+
+    def look_around(self, sequence: Sequence) -> bool:
+        """The newest step ended a page. True: it was taken back, and the next one does it again with the whole page in
+        sight, where the policy wants that.
+        """
+        slot = sequence.slot
+        if not sequence.tokens or not self.policy.look_around(slot):
+            return False
+        self.cache.held(slot).outputs -= 1
+        self._positions[:, slot] = self._positions_before[:, slot]
+        return True
 
     def release(self, sequence: Sequence) -> float:
         """Free the slot of a page; the share of its cached image rows that the policy still needed."""

@@ -40,7 +40,8 @@ class DecodePolicy:
     mean), None for the model's own way; `reuse` lets the layers before the first focal layer use the
     previous step's fixation (off: they look at everything). `dilate` adds the grid neighbours of the
     strongest hits, the rest goes by score. `top_p` keeps as few tokens as hold that share of the image
-    attention, between the floor and what `kept_share` allows.
+    attention, between the floor and what `kept_share` allows. `confirm_end` lets a page end only on a step that
+    sees everything: a sparse step that would end it is done again.
 
     Baselines: `variant` is one of `POLICY_VARIANTS`, "" for the first. `prune_layer` (fastv) is the first
     layer without the rest, `contextual_share` (visionzip) the share of the kept tokens that stand for
@@ -59,6 +60,7 @@ class DecodePolicy:
     focal_count: int | None = None
     dilate: bool = False
     top_p: float | None = None
+    confirm_end: bool = True
     variant: str = ""
     prune_layer: int = 2
     contextual_share: float = 0.15625  # 10 of 64, as published
@@ -128,11 +130,12 @@ class DecodePolicy:
         focal_count: int | None = None,
         dilate: bool = False,
         top_p: float | None = None,
+        confirm_end: bool = True,
     ) -> "DecodePolicy":
         """Focal-guided pruning with cross-step fixation reuse (arXiv 2605.17447)."""
         return cls(
             "fastocr", kept_share, floor, warmup_steps, focal_layers, pooling, reuse, focal, focal_count,
-            dilate, top_p,
+            dilate, top_p, confirm_end,
         )  # fmt: skip
 
     @classmethod

@@ -266,8 +266,11 @@ class Engine:
         if not choice.logprob > -float("inf"):  # also true for not-a-number
             self._finish(batch, sequence, "error", "the model produced logits that are not finite")
             return
+        ends = choice.token in self.model.stop_ids
+        if ends and batch.look_around(sequence):
+            return
         sequence.banned += choice.banned
-        if choice.token in self.model.stop_ids:
+        if ends:
             self._finish(batch, sequence, "stop", None)
             return
         sequence.tokens.append(choice.token)

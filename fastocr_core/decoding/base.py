@@ -122,6 +122,12 @@ class Policy(abc.ABC):
     def warming_up(self, slot: int) -> bool:
         """Whether this step is warm-up for the slot, and so not counted."""
 
+    def look_around(self, slot: int) -> bool:
+        """The last step of the slot ended its page. True: do that step again, it will see everything, and believe that
+        one. False: it saw enough.
+        """
+        return False
+
     @abc.abstractmethod
     def selection(self, layer: int) -> Selection:
         """Whom each slot may look at in `layer`; the same object as long as nothing changed."""

@@ -33,6 +33,8 @@ class SlotFixation:
     neighbours: Tensor | None = None
     markers: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     steps: int = 0
+    looks_around: bool = False  # this step sees everything
+    to_look: bool = False  # the next one will
     chosen: Tensor | None = None
 
 
@@ -83,6 +85,7 @@ class FastOcrPolicy(Policy):
         """Count the step of every page; pages that leave their warm-up become sparse."""
         for slot in live:
             fixation = self._held(slot)
+            fixation.looks_around, fixation.to_look = fixation.to_look, False
             fixation.steps += 1
             if fixation.watch is not None and fixation.steps > self.warmup_steps:
                 fixation.focal = fixation.watch.focal_layers(self._focal_count)
@@ -92,6 +95,13 @@ class FastOcrPolicy(Policy):
     def warming_up(self, slot: int) -> bool:
         """Steps 1..w of a page are dense."""
         return self._held(slot).steps <= self.warmup_steps
+
+    def look_around(self, slot: int) -> bool:
+        """A page does not end on a sparse step: what it left out may hold the rest of the text."""
+        fixation = self._held(slot)
+        sparse = fixation.steps > self.warmup_steps and not fixation.looks_around
+        fixation.to_look = self._settings.confirm_end and sparse
+        return fixation.to_look
 
     def focal_layers_of(self, slot: int) -> tuple[int, ...]:
         """The focal layers of the page in a slot; empty while its warm-up still looks for them."""
@@ -152,7 +162,7 @@ class FastOcrPolicy(Policy):
             fixation.chosen = strongest(scores, kept)
 
     def _visible(self, fixation: SlotFixation | None, layer: int) -> Tensor | None:
-        if fixation is None or fixation.steps <= self.warmup_steps:
+        if fixation is None or fixation.steps <= self.warmup_steps or fixation.looks_around:
             return None
         if layer in fixation.focal or (layer < fixation.focal[0] and not self._settings.reuse):
             return None

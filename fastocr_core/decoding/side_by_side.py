@@ -75,6 +75,10 @@ class SideBySidePolicy(Policy):
         """Of the page's own policy."""
         return self.of(slot).warming_up(0)
 
+    def look_around(self, slot: int) -> bool:
+        """As the page's own policy says."""
+        return self.of(slot).look_around(0)
+
     def selection(self, layer: int) -> Selection:
         """Set by set from the policies; the same object while no set changed."""
         sets = tuple(None if inner is None else inner.selection(layer).sets[0] for inner in self._inner)

@@ -27,6 +27,7 @@ class RecordingPolicy(Policy):
         )
         self.strongest: list[Tensor] = []
         self.seen: list[Tensor | None] = []
+        self._again = False
         self._kept: Tensor | None = None  # image tokens that are in the prompt, None for all
 
     def compress(self, encoding: ImageEncoding, layout: PromptLayout) -> tuple[Tensor, PromptLayout]:
@@ -67,14 +68,23 @@ class RecordingPolicy(Policy):
         self._inner.release(slot)
 
     def before_step(self, live: Sequence[int]) -> None:
-        """Handed on."""
+        """Handed on. A step that is done again is noted in place of the first try."""
         self._inner.before_step(live)
+        if self._again:
+            self.strongest.pop()
+            self.seen.pop()
+            self._again = False
         self.strongest.append(torch.zeros(0, 2, dtype=torch.float64))
         self.seen.append(self._kept)
 
     def warming_up(self, slot: int) -> bool:
         """Of the wrapped policy."""
         return self._inner.warming_up(slot)
+
+    def look_around(self, slot: int) -> bool:
+        """As the wrapped policy says."""
+        self._again = self._inner.look_around(slot)
+        return self._again
 
     def selection(self, layer: int) -> Selection:
         """Of the wrapped policy; what slot 0 may see is noted."""

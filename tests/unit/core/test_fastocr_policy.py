@@ -88,3 +88,35 @@ def test_pooling_shapes() -> None:
         assert pooled(probabilities, pooling).shape == (2, 5)
     assert torch.equal(pooled(probabilities, "kv_max"), probabilities.amax(1))
     assert torch.equal(pooled(probabilities, "layer_max")[0], pooled(probabilities, "layer_max")[1])
+
+
+def test_a_page_ends_on_a_step_that_saw_everything() -> None:
+    settings = DecodePolicy.fastocr(0.1, floor=3, warmup_steps=2)
+    policy = FastOcrPolicy(3, settings, (1, 3), 3, LAYERS)
+    policy.admit(SLOT, IMAGE_TOKENS)
+    for step in range(1, 5):
+        policy.before_step([SLOT])
+        for layer in (1, 3):
+            if policy.wants_scores(layer, SLOT):
+                policy.take_scores(layer, SLOT, torch.rand(KV_HEADS, GROUP, IMAGE_TOKENS))
+        if step <= 2:
+            assert not policy.look_around(SLOT), "a step of the warm-up saw everything"
+    assert as_lists(policy.selection(2)) is not None
+    assert policy.look_around(SLOT)
+    policy.before_step([SLOT])
+    assert [as_lists(policy.selection(layer)) for layer in range(LAYERS)] == [None] * LAYERS
+    assert not policy.warming_up(SLOT), "what it reads counts"
+    assert policy.wants_scores(3, SLOT)
+    assert not policy.look_around(SLOT), "it has"
+    policy.before_step([SLOT])
+    assert as_lists(policy.selection(2)) is not None
+    assert policy.look_around(SLOT)
+
+
+def test_where_the_end_is_not_confirmed_no_step_is_done_again() -> None:
+    settings = DecodePolicy.fastocr(0.1, floor=3, warmup_steps=1, confirm_end=False)
+    policy = FastOcrPolicy(1, settings, (1,), 3, LAYERS)
+    policy.admit(0, IMAGE_TOKENS)
+    for _ in range(4):
+        policy.before_step([0])
+        assert not policy.look_around(0)

@@ -7,6 +7,7 @@ from fastocr_core import DecodePolicy, load
 from fastocr_core.attention.base import Selection
 from fastocr_core.bench.decode import noise_page
 from fastocr_core.decoding.dense import DensePolicy
+from fastocr_core.decoding.fastocr import FastOcrPolicy
 from fastocr_core.decoding.visionzip import VisionZipPolicy
 from fastocr_core.models.base import ImageEncoding, PromptLayout
 from fastocr_core.view.recording import RecordingPolicy
@@ -58,6 +59,31 @@ def test_tokens_of_a_compressed_prompt_are_named_as_on_the_page() -> None:
     assert seen is not None
     assert seen.tolist() == [3, 6]
     assert recorder.strongest[0][:, 0].tolist() == [6, 3]
+
+
+def test_a_step_done_again_is_noted_once() -> None:
+    """And as it was the second time, with everything in sight."""
+    settings = DecodePolicy.fastocr(0.25, floor=2, warmup_steps=1)
+    recorder = RecordingPolicy(FastOcrPolicy(1, settings, (0,), 2, 2), 1, 24)
+    recorder.admit(0, 8)
+
+    def step() -> None:
+        recorder.before_step([0])
+        for layer in (0, 1):
+            seen = recorder.selection(layer).sets[0]
+            if recorder.wants_scores(layer, 0):
+                recorder.take_scores(layer, 0, torch.rand(2, 1, 8 if seen is None else seen.shape[1]))
+
+    for _ in range(3):
+        step()
+    assert [seen is None for seen in recorder.seen] == [True, False, False]
+    assert recorder.look_around(0)
+    step()
+    assert [seen is None for seen in recorder.seen] == [True, False, True]
+    assert len(recorder.strongest[-1]) == 8
+    assert not recorder.look_around(0)
+    step()
+    assert [seen is None for seen in recorder.seen] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("policy", ["h2o", "snapkv", "pyramidkv", "fastv"])

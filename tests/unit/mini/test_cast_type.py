@@ -83,8 +83,26 @@ def test_heads_on_fat_pages_are_fatter_and_narrower_than_the_text_and_the_truth_
     assert any(each.weight > 0.06 and each.squeeze < 0.8 for each in faces)
     assert all(each.weight <= 0.09 for each in faces)
     for each in faces[:200]:
-        assert each.advances["H"] == pytest.approx(face.advances["H"] * each.squeeze, rel=0.02)
+        squeezed = face.advances["H"] * each.squeeze
+        room = each.advances["H"] - squeezed  # for the ink that was added to the head alone
+        assert room == pytest.approx(
+            0.5 * (each.weight - 0.03) if each.weight > 0.03 else 0.0, abs=0.02 * squeezed
+        )
     assert {each.face.weight for page in _heads(face, PLAIN) for line in page.lines for each in line} == {0.0}
+
+
+def test_heads_on_fat_pages_are_set_in_slab_capitals_of_another_family_now_and_then(face: Face) -> None:
+    slab = replace(face, path="/fonts/fontsource/besley/besley-Bold.ttf")
+    slanted = replace(face, path="/fonts/fontsource/besley/besley-BoldItalic.ttf")
+    faces, weights = [face, slab, slanted], np.array([1.0, 0.0, 0.0])
+    style = LayoutStyle(kinds=(("strip", 1.0),), margin_pixels=(4, 20), cast_share=1.0)
+    used: dict[float, set[str]] = {}
+    for seed in range(60):
+        page = compose(np.random.default_rng(seed), 640, 160, faces, weights, AsciiWords(), style)
+        for word in (word for line in page.lines for word in line):
+            used.setdefault(word.face.weight > 0, set()).add(word.face.path)
+    assert used[True] == {face.path, slab.path}
+    assert used[False] == {face.path}, "on pages in plain type heads are of the family"
 
 
 def test_a_piece_of_a_head_may_stand_between_two_lines_but_belongs_to_the_upper(face: Face) -> None:

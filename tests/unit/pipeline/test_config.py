@@ -33,6 +33,7 @@ CHANGED = {
     "decode.focal": "per_page",
     "decode.focal_count": 2,
     "decode.dilate": True,
+    "decode.confirm_end": False,
     "decode.top_p": 0.9,
     "decode.variant": "dynamic",
     "decode.prune_layer": 3,

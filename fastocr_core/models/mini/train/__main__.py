@@ -20,6 +20,9 @@ def main() -> None:
     parser.add_argument("--first-phase", type=float, default=0.0)
     parser.add_argument("--frozen-share", type=float, default=0.15)
     parser.add_argument("--fixated-share", type=float, default=0.0)
+    parser.add_argument(
+        "--silent-share", type=float, default=0.0, help="most cells of a page without features"
+    )
     parser.add_argument("--real-pages", type=pathlib.Path, help="folder that workers.training_pages filled")
     parser.add_argument("--guide-until", type=float, default=1.0, help="share of the run with guided heads")
     parser.add_argument("--name", default="", help="of the checkpoint; the stage by default")
@@ -61,6 +64,7 @@ def main() -> None:
         first_phase=arguments.first_phase,
         frozen_share=arguments.frozen_share,
         fixated_share=arguments.fixated_share,
+        silent_share=arguments.silent_share,
         real_pages=arguments.real_pages,
         guide_until=arguments.guide_until,
         partner=arguments.partner,

@@ -207,6 +207,8 @@ def flow(setter: Setter, frame: Frame, mix: Sequence[tuple[Block, float]]) -> No
         if setter.chance(setter.style.heading_share):
             if setter.lines:
                 frame.y += 0.3 * gap
+                if setter.chance(0.2):  # white above a new part
+                    frame.y += setter.between(0.5, 5.0) * setter.manner.pitch
             heading(setter, frame)
         if setter.chance(setter.style.picture_share):
             picture(setter, frame)

@@ -16,7 +16,7 @@ _KINDS = (
 # a whole sheet costs as many image tokens as several small pages; prose is learned on those
 _SHEET_KINDS = (
     ("prose", 1.5), ("mixed", 2.0), ("lists", 1.0), ("letter", 0.7), ("tables", 3.5), ("forms", 1.0), ("contents", 1.5),
-    ("directory", 3.0), ("sideheads", 2.0), ("listing", 0.4), ("screens", 0.9),
+    ("directory", 3.0), ("sideheads", 2.0), ("listing", 1.2), ("screens", 0.9),
 )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def _whole(chance: float) -> PageRange:
     )  # fmt: skip
     if chance > 0.72:  # a whole sheet at 150 dpi
         style = replace(style, kinds=_SHEET_KINDS, furniture_share=0.6, short_share=0.5)
-        return PageRange((40, 62), (30, 46), style, 0.08, 0.02, 0.1, worn_share=0.6, real_share=0.25)
+        return PageRange((40, 62), (30, 46), style, 0.08, 0.02, 0.1, worn_share=0.6, real_share=0.4)
     if chance > 0.64:  # what the view cuts off: heads, feet, titles
         style = replace(style, kinds=(("strip", 1.0),), margin_pixels=(2, 40), furniture_share=0.0)
         if chance < 0.675:  # a block of such a head or foot

@@ -48,6 +48,7 @@ class DecoderSchedule:
     first_phase: float = 0.0  # where in the curriculum the run starts
     frozen_share: float = 0.15  # of the run during which the stem only looks
     fixated_share: float = 0.0  # of batches read through fixations
+    silent_share: float = 0.0  # at most, of a page's cells that give no stem features
     guide_until: float = (
         1.0  # share of the run after which nothing asks the guided heads to look at what is read
     )
@@ -84,11 +85,22 @@ class Losses:
         ]
 
 
-def _contents(reader: MiniReader, batch: Batch) -> tuple[Tensor, Tensor | None]:
+def _partly_silent(features: Tensor, most: float) -> Tensor:
+    """Stem features [B, C, h, w] without those of some cells, up to the share `most` of a page: there the named glyphs must
+    do. Of worn print the names are right before the features are."""
+    batch, _, height, width = features.shape
+    shares = torch.rand(batch, 1, 1, 1) * most
+    heard = torch.rand(batch, 1, height, width // tower.FEATURES_PER_CELL) >= shares
+    return features * heard.repeat_interleave(tower.FEATURES_PER_CELL, dim=-1)
+
+
+def _contents(reader: MiniReader, batch: Batch, silent_share: float) -> tuple[Tensor, Tensor | None]:
     if batch.pixels is not None:
         learning = next(reader.stem.parameters()).requires_grad
         with torch.set_grad_enabled(learning):
             features, logits = reader.stem(tower.as_input(batch.pixels))
+        if silent_share > 0:
+            features = _partly_silent(features, silent_share)
         content = reader.merger(logits.float().softmax(-1), features)
         return content, glyph_loss(logits, batch.labels) if learning else None
     table = reader.merger.glyph_embedding.weight.t()  # [GLYPHS, E]
@@ -112,10 +124,13 @@ def _corrupt(tokens: Tensor, share: float) -> Tensor:
     return torch.where(row & (noise < 0.08), tokens + step, inputs)
 
 
-def forward(reader: MiniReader, batch: Batch, corrupted: float, kept_share: float = 0.0) -> Losses:
-    """Teacher-forced losses of one batch; with kept_share > 0 outputs are read through fixations of that size."""
+def forward(
+    reader: MiniReader, batch: Batch, corrupted: float, kept_share: float = 0.0, silent_share: float = 0.0
+) -> Losses:
+    """Teacher-forced losses of one batch; with kept_share > 0 outputs are read through fixations of that size, with
+    silent_share > 0 up to that share of the cells of a page give no features."""
     with torch.autocast("cpu", torch.bfloat16):
-        content, glyphs = _contents(reader, batch)
+        content, glyphs = _contents(reader, batch, silent_share)
         images, cells = [], []
         for index, (row_offset, column_offset) in enumerate(batch.offsets):
             codes = reader.positions(batch.rows, batch.columns, row_offset, column_offset)
@@ -260,7 +275,7 @@ class Trainer:
         self.reader.stem.requires_grad_(schedule.rendered and progress >= schedule.frozen_share)
         fixate = self._chance.random() < schedule.fixated_share
         kept_share = float(self._chance.uniform(0.02, 0.25)) if fixate else 0.0
-        losses = forward(self.reader, batch, schedule.corrupted, kept_share)
+        losses = forward(self.reader, batch, schedule.corrupted, kept_share, schedule.silent_share)
         self._optimizer.zero_grad(set_to_none=True)
         losses.total(schedule.guide_weight(progress)).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face, is_bold
+from fastocr_core.models.mini.train.fonts import PLAIN, Cast, Face, head_faces, is_bold
 
 _CUTS = re.compile(
     r"(regular|bold|italic|oblique|medium|roman|book|light|semibold|demibold|demi|bd|ita|it|rm|bi|rb|ri|r|b|i)$"
@@ -34,12 +34,14 @@ def family_name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """bold and italic are the body itself where the family has no such cut."""
+    """bold and italic are the body itself where the family has no such cut, and so are heads, slab capitals of another
+    family, where none is installed."""
 
     body: Face
     bold: Face
     italic: Face
     typewriter: Face
+    heads: Face
 
 
 def is_monospaced(face: Face) -> bool:
@@ -49,7 +51,8 @@ def is_monospaced(face: Face) -> bool:
 def family_of(
     body: Face, faces: Sequence[Face], generator: np.random.Generator, cast: Cast = PLAIN
 ) -> Family:
-    """The cuts of `body`'s family among `faces`, and any monospaced face (the body where there is none), all as `cast`."""
+    """The cuts of `body`'s family among `faces`, any monospaced face and any of heads (the body where there is none), all
+    as `cast`."""
     name = family_name(body.path)
     cuts = [face for face in faces if family_name(face.path) == name]
 
@@ -62,5 +65,5 @@ def family_of(
     bold = [face for face in cuts if is_bold(face) and not _SLANTED.search(file(face))]
     slanted = [face for face in cuts if _SLANTED.search(file(face))]
     typewriters = [body] if is_monospaced(body) else [face for face in faces if is_monospaced(face)]
-    chosen = (body, one_of(bold), one_of(slanted), one_of(typewriters))
+    chosen = (body, one_of(bold), one_of(slanted), one_of(typewriters), one_of(head_faces(faces)))
     return Family(*map(cast.of, chosen))

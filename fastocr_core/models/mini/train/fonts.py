@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,14 +16,14 @@ from PIL import ImageFont
 
 from fastocr_core.models.mini.alphabet import CHARACTERS
 
-FONT_ROOTS = ("/usr/share/fonts", "/usr/share/texmf/fonts/opentype")
+FONT_ROOTS = ("/usr/share/fonts", "/usr/share/texmf/fonts/opentype", "/usr/local/share/fonts")
 TRAINED = (
     "dejavu/", "liberation2/", "tex-gyre/", "/lm/lmroman", "/lm/lmsans", "/lm/lmmono", "cmu/cmun", "urw-base35/",
     "linux-libertine/", "freefont/", "adf/", "stix/STIXGeneral", "stix-word/", "lato/Lato-", "roboto/", "croscore/",
     "clear-sans/", "averia-gwf/", "arapey/", "tuffy/", "ebgaramond/", "cantarell/", "hack/", "fanwood/", "essays1743/",
     "charis/", "andika/", "artemisia/", "cardo/", "lindenhill/", "inconsolata/", "gnutypewriter/", "century-catalogue/",
     "baskerville/", "sortsmill/", "prociono/", "courier-prime/", "junicode/", "noto/NotoSans-", "noto/NotoSerif-",
-    "karla/", "play/", "didot/",
+    "karla/", "play/", "didot/", "fontsource/",
 )  # fmt: skip
 # What books of the nineteenth century are set in, or near it: drawn more often, since archives are full of it.
 OLD_PRINT = (
@@ -34,7 +35,18 @@ OLD_PRINT = (
     "baskerville/",
     "essays1743/",
     "fanwood/",
+    "fontsource/im-fell",
+    "fontsource/besley",
+    "fontsource/bodoni-moda",
+    "fontsource/libre-caslon-text",
 )
+# Heavy slab capitals (Clarendon, Egyptian) that such books set heads in over a text of another face.
+HEAD_FACES = (
+    "fontsource/besley", "fontsource/rokkitt", "fontsource/hepta-slab", "fontsource/stint-ultra",
+    "fontsource/coustard", "fontsource/kreon", "fontsource/aleo", "fontsource/bitter",
+    "fontsource/solway", "fontsource/sanchez", "fontsource/domine", "fontsource/corben",
+    "fontsource/podkova", "fontsource/copse", "century-catalogue/", "tex-gyre/texgyreschola-bold", "urw-base35/C059-Bold",
+)  # fmt: skip
 OLD_PRINT_WEIGHT = 2.5
 HELD_OUT = (
     "gentium-basic/",
@@ -167,6 +179,15 @@ def old_print_weights(faces: list[Face], weights: np.ndarray) -> np.ndarray:
     old = weights * _is_old(faces)
     shares: np.ndarray = old / old.sum() if old.sum() > 0 else weights
     return shares
+
+
+def head_faces(faces: Sequence[Face]) -> list[Face]:
+    """Upright ones among `faces` that heads of old books are set in."""
+    return [
+        face
+        for face in faces
+        if any(family in face.path for family in HEAD_FACES) and "ital" not in face.path.lower()
+    ]
 
 
 def _is_old(faces: list[Face]) -> np.ndarray:

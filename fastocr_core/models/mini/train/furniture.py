@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fastocr_core.models.mini.train.blocks import heading, paragraph
-from fastocr_core.models.mini.train.fonts import Face
+from fastocr_core.models.mini.train.fonts import Face, is_bold
 from fastocr_core.models.mini.train.placement import PlacedWord
 from fastocr_core.models.mini.train.tabular import with_codes
 from fastocr_core.models.mini.train.typesetting import LEAST_PITCH_PIXELS, Frame, Manner, Setter, width_of
@@ -13,6 +13,7 @@ from fastocr_core.models.mini.train.typesetting import LEAST_PITCH_PIXELS, Frame
 _CUT_SHARE = (0.2, 0.65)  # how much is seen of a letter cut by the edge
 _CUT_MARGIN_PIXELS = 30.0  # between the edge with cut letters and the text
 _MOST_WEIGHT = 0.09  # em
+_SLAB_SHARE = 0.5  # of the heads on such pages are set in a slab face of their own
 _FATTER_SHARE = 0.75  # of the heads on pages in type cast fat
 _NUMBERS = ("{}", "{}", "{}", "– {} –", "- {} -", "[{}]", "Page {}", "Seite {}", "p. {}")
 
@@ -21,10 +22,19 @@ def _inked(setter: Setter, face: Face) -> Face:
     """On pages in type cast fat, mostly a fatter and narrower one: capitals of a head whose counters are nearly closed."""
     if face.weight == 0.0 or not setter.chance(_FATTER_SHARE):
         return face
-    weight = round(min(_MOST_WEIGHT, face.weight + setter.between(0.0, 0.06)) * 400) / 400
+    most = _MOST_WEIGHT * (0.5 if is_bold(face) else 1.0)
+    weight = round(min(most, face.weight + setter.between(0.0, 0.06)) * 400) / 400
     narrower = round(setter.between(0.8, 1.0) * 50) / 50
-    advances = {character: advance * narrower for character, advance in face.advances.items()}
+    wider = 0.5 * (weight - face.weight)  # type so fat would run together else
+    advances = {character: advance * narrower + wider for character, advance in face.advances.items()}
     return replace(face, weight=weight, squeeze=round(face.squeeze * narrower, 2), advances=advances)
+
+
+def _head_face(setter: Setter, face: Face) -> Face:
+    """Books in type cast fat have heads in slab capitals of another face now and then."""
+    slab = setter.family.heads
+    other = slab.path != setter.family.body.path and slab.weight > 0.0
+    return slab if other and setter.chance(_SLAB_SHARE) else face
 
 
 def _let_out(setter: Setter, texts: list[str], manner: Manner) -> Manner:
@@ -43,7 +53,7 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
         return
     body, bold, italic = setter.family.body, setter.family.bold, setter.family.italic
     face = italic if setter.chance(0.35) else bold if setter.chance(0.3) else body
-    face = _inked(setter, face)
+    face = _inked(setter, _head_face(setter, face))
     small = setter.manner_at(setter.between(0.8, 1.0))
     if not setter.fits(frame, small.pixels):
         return
@@ -81,7 +91,8 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool =
 
     mixed: one line whose pieces have sizes of their own.
     """
-    face = _inked(setter, setter.family.bold if setter.chance(0.4) else setter.family.body)
+    face = setter.family.bold if setter.chance(0.4) else setter.family.body
+    face = _inked(setter, _head_face(setter, face))
     manner = setter.manner_at(setter.between(0.75, 1.3))
     if setter.chance(0.5):  # as close as the letters allow
         pitch = max(manner.pixels * setter.between(1.0, 1.2), LEAST_PITCH_PIXELS)

@@ -45,6 +45,9 @@ __all__ = [
 ]
 
 _CAST_OLD_SHARE = 0.5  # of the pages in type cast otherwise: those set in faces near old print
+_APART_SHARE = (
+    0.4  # of the running heads stand far above the text, where only a look at the whole page finds it
+)
 _MANY = ((paragraph, 6.0), (bullets, 1.0), (verse, 0.3), (listing, 0.3), (table, 0.5), (figures, 0.3))
 
 
@@ -111,6 +114,8 @@ def _compose_kind(setter: Setter, kind: str) -> PageLayout:
     headed = furnished and setter.chance(0.6)
     if headed:
         header(setter, frame, page)
+        if setter.chance(_APART_SHARE):
+            frame.y += min(setter.between(0.5, 7.0) * setter.manner.pitch, 0.3 * (frame.bottom - frame.y))
     numbered = furnished and (not headed or setter.chance(0.3))
     foot = reserve_foot(setter, frame, numbered, setter.chance(style.footnote_share))
     if setter.chance(style.short_share):
