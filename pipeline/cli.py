@@ -7,21 +7,19 @@ itself failed; 2 it was asked for wrongly.
 
 import contextlib
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.command_end import EXIT_RUN_FAILED, end_with, say
 from pipeline.eval_commands import eval_commands
 
 if TYPE_CHECKING:
     from pipeline.config import Resolved
     from workers.storage import StorageSettings
 
-OURS = re.compile(r"^(?:workers|pipeline|fastocr_core)\.[\w.]+: (\S.*)$", re.MULTILINE)
-EXIT_RUN_FAILED, EXIT_USAGE, EXIT_PAGES_FAILED = 1, 2, 3
 
 application = typer.Typer(
     name="fastocr",
@@ -35,10 +33,16 @@ config_commands = typer.Typer(help="Look at the configuration.", no_args_is_help
 application.add_typer(config_commands, name="config")
 application.add_typer(eval_commands, name="eval")
 
-Source = Annotated[
-    str, typer.Argument(help="File, directory, glob, s3://bucket/prefix, or a list (.txt, .csv, .parquet).")
-]
 Target = Annotated[str, typer.Argument(help="Directory or s3://bucket/prefix.")]
+SourceIfGiven = Annotated[
+    str | None,
+    typer.Argument(
+        help="File, directory, glob, s3://bucket/prefix, or a list (.txt, .csv, .parquet); else as configured."
+    ),
+]
+TargetIfGiven = Annotated[
+    str | None, typer.Argument(help="Directory or s3://bucket/prefix; else as configured.")
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
 Model = Annotated[
     str | None,
@@ -78,8 +82,8 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 @application.command()
 def run(
-    source: Source,
-    target: Target,
+    source: SourceIfGiven = None,
+    target: TargetIfGiven = None,
     model: Model = None,
     model_revision: ModelRevision = None,
     mode: Mode = None,
@@ -117,12 +121,12 @@ def run(
         "storage.single_writer": single_writer,
         **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
     }
-    _exit(debug, lambda: _run(flags, config, strict))
+    end_with(debug, lambda: _run(flags, config, strict))
 
 
 @application.command()
 def plan(
-    source: Source,
+    source: SourceIfGiven = None,
     model: Model = None,
     mode: Mode = None,
     limit: Limit = None,
@@ -155,7 +159,7 @@ def plan(
         "cluster.gpu_hour_price": gpu_hour_price,
         **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
     }
-    _exit(debug, lambda: _plan(flags, config, pages_per_second, gpus, output))
+    end_with(debug, lambda: _plan(flags, config, pages_per_second, gpus, output))
 
 
 @application.command()
@@ -171,7 +175,7 @@ def status(
 ) -> None:
     """Say how far the run of TARGET is."""
     flags = _storage_flags(endpoint_url, region, profile, path_style, checksum_mode)
-    _exit(debug, lambda: _status(target, _storage(flags, config)))
+    end_with(debug, lambda: _status(target, _storage(flags, config)))
 
 
 @application.command()
@@ -187,7 +191,7 @@ def verify(
 ) -> None:
     """Check that every page of the manifest stands in TARGET exactly once."""
     flags = _storage_flags(endpoint_url, region, profile, path_style, checksum_mode)
-    _exit(debug, lambda: _verify(target, _storage(flags, config)))
+    end_with(debug, lambda: _verify(target, _storage(flags, config)))
 
 
 @application.command()
@@ -234,7 +238,7 @@ def view(
         typer.echo(said)
         return 0
 
-    _exit(debug, command)
+    end_with(debug, command)
 
 
 @application.command()
@@ -252,7 +256,9 @@ def report(
 ) -> None:
     """Write what became of TARGET into one HTML file: outcomes, reasons, speed, cost, pages that need a look."""
     flags = _storage_flags(endpoint_url, region, profile, path_style, checksum_mode)
-    _exit(debug, lambda: _report(target, output, {**flags, "cluster.gpu_hour_price": gpu_hour_price}, config))
+    end_with(
+        debug, lambda: _report(target, output, {**flags, "cluster.gpu_hour_price": gpu_hour_price}, config)
+    )
 
 
 @application.command()
@@ -281,13 +287,13 @@ def doctor(
         "cluster.ray_address": ray_address,
         **_storage_flags(endpoint_url, region, profile, path_style, checksum_mode),
     }
-    _exit(debug, lambda: _doctor(flags, config, with_ray=not without_ray, with_model=not without_model))
+    end_with(debug, lambda: _doctor(flags, config, with_ray=not without_ray, with_model=not without_model))
 
 
 @config_commands.command("show")
 def config_show(config: ConfigFile = None, debug: Debug = False) -> None:
     """Print every setting, its value and where the value comes from."""
-    _exit(debug, lambda: _config_show(config))
+    end_with(debug, lambda: _config_show(config))
 
 
 def main() -> None:
@@ -307,60 +313,6 @@ def main() -> None:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(end.code)
-
-
-def _exit(debug: bool, command: Any) -> None:
-    """Run a command; an error we foresaw becomes one sentence and the exit code that fits it."""
-    try:
-        code = command()
-    except KeyboardInterrupt as stop:  # a command may say what it left
-        said = "Stopped. What was staged before is kept; the same command can be run again."
-        typer.echo(str(stop) or said, err=True)
-        raise typer.Exit(EXIT_RUN_FAILED) from None
-    except Exception as error:
-        if debug:
-            raise
-        _say(_sentence(error), err=True)
-        raise typer.Exit(_code_for(error)) from None
-    raise typer.Exit(code)
-
-
-def _say(line: str, *, err: bool = False) -> None:
-    """One line, whatever is in it: names and texts of documents come from strangers."""
-    from pipeline.plain_line import plain_line
-
-    with contextlib.suppress(BrokenPipeError):  # whoever has heard enough has not failed the command
-        typer.echo(plain_line(line), err=err)
-
-
-def _code_for(error: Exception) -> int:
-    from pipeline.config import ConfigError
-
-    return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_RUN_FAILED
-
-
-def _sentence(error: Exception) -> str:
-    """Errors of ours are sentences already; of an unforeseen one, its last line and how to see more."""
-    from pipeline.commit import CommitError
-    from pipeline.config import ConfigError
-    from pipeline.ledger import LedgerError
-    from pipeline.local_ray import ClusterError
-    from workers.storage import StorageError
-
-    cause: BaseException | None = error
-    while cause is not None:
-        wrapped = getattr(
-            cause, "cause", None
-        )  # in an error of a Ray task, which poses as ours and says a traceback
-        ours = isinstance(cause, ConfigError | StorageError | CommitError | LedgerError | ClusterError)
-        if ours and not isinstance(wrapped, BaseException):
-            return f"fastocr: {cause}"
-        cause = wrapped or cause.__cause__
-    told = OURS.findall(str(error))
-    if told:  # Ray Data passes on what happened in an actor as text only, causes first
-        return f"fastocr: {told[-1]}"
-    last = (str(error).strip().splitlines() or [""])[-1]
-    return f"fastocr: the run failed: {type(error).__name__}: {last} (--debug shows the traceback)"
 
 
 def _storage_flags(
@@ -409,12 +361,12 @@ def _run(flags: dict[str, Any], file: Path | None, strict: bool) -> int:
         observer.close()
     summary = summarise(open_store(configuration.target, configuration.storage))
     for line in summary_lines(summary, observer, configuration.cluster.gpu_hour_price):
-        _say(line)
+        say(line)
     if summary.first_lines:
-        _say("")
-        _say("first lines read")
+        say("")
+        say("first lines read")
         for line in first_lines(summary):
-            _say(line)
+            say(line)
     return summary.exit_code(strict=strict)
 
 
@@ -433,7 +385,7 @@ def _plan(
     try:
         resolved = resolve(flags, file, defaults={"target": "-"})
         for line in plan_source(resolved, pages_per_second, gpus, output, observer):
-            _say(line)
+            say(line)
     finally:
         observer.close()
     return 0
@@ -445,7 +397,7 @@ def _status(target: str, storage: "StorageSettings") -> int:
     from workers.object_store import open_store
 
     for line in status_lines(inspect_target(open_store(normalised_location(target), storage))):
-        _say(line)
+        say(line)
     return 0
 
 
@@ -486,7 +438,7 @@ def _doctor(flags: dict[str, Any], file: Path | None, *, with_ray: bool, with_mo
     findings = []
     for finding in examine(resolved.config, Places(**given), with_ray=with_ray, with_model=with_model):
         findings.append(finding)
-        _say(finding_line(finding))
+        say(finding_line(finding))
     return exit_code(findings)
 
 
@@ -496,5 +448,5 @@ def _config_show(file: Path | None) -> int:
     resolved = _resolved({"source": "-", "target": "-"}, file)
     for key, value in flatten(resolved.config).items():
         if key not in ("source", "target"):
-            typer.echo(f"{key} = {value!r}  # {resolved.origins[key]}")
+            say(f"{key} = {value!r}  # {resolved.origins[key]}")
     return 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from pipeline import cli
+from pipeline import command_end
 from pipeline.plain_line import plain_line
 from pipeline.progress import Observer
 from workers.storage import StorageError
@@ -41,7 +41,7 @@ def test_notes_and_errors_are_plain() -> None:
         raise StorageError(f"There is no such object: {HOSTILE}.")
 
     application = typer.Typer()
-    application.command()(lambda: cli._exit(False, fail))
+    application.command()(lambda: command_end.end_with(False, fail))
     result = CliRunner().invoke(application)
     assert result.exit_code == 1
     assert result.output.count("\n") == 1
@@ -57,5 +57,7 @@ def test_what_an_actor_said_is_found_in_the_text_that_ray_makes_of_it() -> None:
         "ray.exceptions.UserCodeException: UDF failed to process a data block.\n"
         "To change retry attempts, configure `ray.data.DataContext` if you believe this to be transient."
     )
-    assert cli._sentence(RuntimeError(told)) == "fastocr: s3://scans/2.pdf cannot be reached: no answer."
-    assert "the run failed: RuntimeError: other" in cli._sentence(RuntimeError("other"))
+    assert (
+        command_end.sentence(RuntimeError(told)) == "fastocr: s3://scans/2.pdf cannot be reached: no answer."
+    )
+    assert "the run failed: RuntimeError: other" in command_end.sentence(RuntimeError("other"))

@@ -104,6 +104,16 @@ def test_a_slip_is_one_sentence(archive: Path, arguments: Sequence[str], code: i
     assert "Traceback" not in said
 
 
+def test_the_source_may_stand_in_the_configuration(archive: Path, tmp_path: Path) -> None:
+    file = tmp_path / "fastocr.toml"
+    file.write_text(f"source = {str(archive)!r}\n", encoding="utf-8")
+    assert "documents   6" in _run("--config", str(file), code=0)
+    assert "There is no folder" in _run(str(archive / "nowhere"), "--config", str(file), code=1), (
+        "the line wins"
+    )
+    assert "The setting 'source' is missing." in _run(code=2)
+
+
 def test_the_bill_is_arithmetic() -> None:
     plan = Plan()
     for batch in (surveyed("a", 30), surveyed("b", 6), surveyed("c", 0, Reason.ENCRYPTED)):

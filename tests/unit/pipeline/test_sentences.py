@@ -6,7 +6,7 @@ import pytest
 import typer
 from ray.exceptions import RayTaskError
 
-from pipeline.cli import _say, _sentence
+from pipeline.command_end import say, sentence
 from workers.object_store import StorageError, StorageUnreachable
 
 
@@ -27,13 +27,13 @@ def _as_ray_tells_it() -> TaskFailed:
 
 
 def test_of_errors_that_led_to_each_other_the_last_is_said() -> None:
-    assert _sentence(_as_ray_tells_it()) == (
+    assert sentence(_as_ray_tells_it()) == (
         "fastocr: The storage of s3://scans is out: run the same command again."
     )
 
 
 def test_an_unforeseen_error_is_its_last_line() -> None:
-    assert _sentence(TaskFailed("much\nand the end")) == (
+    assert sentence(TaskFailed("much\nand the end")) == (
         "fastocr: the run failed: TaskFailed: and the end (--debug shows the traceback)"
     )
 
@@ -42,7 +42,7 @@ def test_an_error_of_a_ray_task_is_said_without_its_traceback() -> None:
     full = StorageError("/archive/out/batch-0000000: No space left on device.")
     told = RayTaskError("survey_batch", "Traceback ...\n  File ...", full).as_instanceof_cause()
     assert isinstance(told, StorageError)
-    assert _sentence(told) == "fastocr: /archive/out/batch-0000000: No space left on device."
+    assert sentence(told) == "fastocr: /archive/out/batch-0000000: No space left on device."
 
 
 def test_whoever_stops_listening_fails_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,4 +50,4 @@ def test_whoever_stops_listening_fails_no_command(monkeypatch: pytest.MonkeyPatc
         raise BrokenPipeError
 
     monkeypatch.setattr(typer, "echo", gone)
-    _say("pages       5: 4 ok, 1 flagged")
+    say("pages       5: 4 ok, 1 flagged")

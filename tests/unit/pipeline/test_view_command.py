@@ -10,7 +10,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fastocr_core import DecodePolicy
-from pipeline.cli import EXIT_RUN_FAILED, EXIT_USAGE, application
+from pipeline.cli import application
+from pipeline.command_end import EXIT_RUN_FAILED, EXIT_USAGE
 
 
 @pytest.fixture
