@@ -266,13 +266,10 @@ class Engine:
         if not choice.logprob > -float("inf"):  # also true for not-a-number
             self._finish(batch, sequence, "error", "the model produced logits that are not finite")
             return
-        ends = choice.token in self.model.stop_ids
-        if ends and batch.look_around(sequence):
+        if choice.token in self.model.stop_ids:
+            self._end(batch, sequence, choice.banned)
             return
         sequence.banned += choice.banned
-        if ends:
-            self._finish(batch, sequence, "stop", None)
-            return
         sequence.tokens.append(choice.token)
         sequence.logprobs.append(choice.logprob)
         self.tokens_out += 1
@@ -283,6 +280,19 @@ class Engine:
             self._finish(batch, sequence, "length", None)
         else:
             self._end_if_late(batch, sequence)
+
+    def _end(self, batch: Batch, sequence: Sequence, banned: int) -> None:
+        """The page says that it ends here; a policy that left something out may want to look again."""
+        try:
+            again = batch.look_around(sequence)
+        except Exception as failure:  # a policy at fault costs this page alone
+            self._finish(batch, sequence, "error", described(failure))
+            return
+        if again:
+            self._end_if_late(batch, sequence)
+            return
+        sequence.banned += banned
+        self._finish(batch, sequence, "stop", None)
 
     def _end_if_late(self, batch: Batch, sequence: Sequence) -> None:
         """Waiting in the queue does not count: only the time since the page was taken in."""

@@ -235,7 +235,7 @@ def view(
             raise KeyboardInterrupt(STOPPED) from None
         except (ValueError, OSError) as error:  # a file, page, model or policy that is not there
             raise ConfigError(str(error)) from error
-        typer.echo(said)
+        say(said)
         return 0
 
     end_with(debug, command)
@@ -355,7 +355,7 @@ def _run(flags: dict[str, Any], file: Path | None, strict: bool) -> int:
             execute(configuration, observer)
     except KeyboardInterrupt:
         observer.close()
-        typer.echo(observer.stopped_words(), err=True)
+        say(observer.stopped_words(), err=True)
         return EXIT_RUN_FAILED
     finally:
         observer.close()
@@ -410,7 +410,7 @@ def _verify(target: str, storage: "StorageSettings") -> int:
 
     store = open_store(normalised_location(target), storage)
     tally = check_run(store, ManifestReader(store))
-    typer.echo(f"{tally.pages} pages, each published exactly once: {tally_counts(tally)}")
+    say(f"{tally.pages} pages, each published exactly once: {tally_counts(tally)}")
     return 0
 
 
@@ -422,7 +422,7 @@ def _report(target: str, output: Path, flags: dict[str, Any], file: Path | None)
     settings = _resolved({"source": "-", "target": "-", **flags}, file).config
     store = open_store(normalised_location(target), settings.storage)
     write_report(build_report(store, settings.cluster.gpu_hour_price), output)
-    typer.echo(f"{output}: open it in any browser")
+    say(f"{output}: open it in any browser")
     return 0
 
 
@@ -443,10 +443,10 @@ def _doctor(flags: dict[str, Any], file: Path | None, *, with_ray: bool, with_mo
 
 
 def _config_show(file: Path | None) -> int:
-    from pipeline.config import flatten
+    from pipeline.config import flatten, resolve
 
-    resolved = _resolved({"source": "-", "target": "-"}, file)
+    resolved = resolve({}, file, defaults={"source": "-", "target": "-"})
     for key, value in flatten(resolved.config).items():
-        if key not in ("source", "target"):
+        if key not in ("source", "target") or resolved.origins[key] != "default":
             say(f"{key} = {value!r}  # {resolved.origins[key]}")
     return 0

@@ -16,7 +16,7 @@ def end_with(debug: bool, command: Any) -> None:
         code = command()
     except KeyboardInterrupt as stop:  # a command may say what it left
         said = "Stopped. What was staged before is kept; the same command can be run again."
-        typer.echo(str(stop) or said, err=True)
+        say(str(stop) or said, err=True)
         raise typer.Exit(EXIT_RUN_FAILED) from None
     except Exception as error:
         if debug:

@@ -32,6 +32,8 @@ BUILT_IN_RESOURCES = ("CPU", "GPU", "memory", "object_store_memory")
 LEAST_CLAIM = 0.001  # Ray counts resources in steps of 0.0001
 LEAST_OBJECT_STORE_BYTES = 75 * 1024 * 1024  # Ray's own limit
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|(?:s3[an]?|gs|file|https?):/", re.IGNORECASE)
+# Settings that targets were begun without, and the value that stands for how those were read.
+ADDED_LATER = {"decode.confirm_end": False}
 NOT_TEXT_KEYS = ("raster.recycle_after_pages", "engine.token_budget", "engine.pages_ahead")
 
 
@@ -143,12 +145,18 @@ def flatten(config: RunConfig) -> dict[str, Any]:
 
 
 def text_values(config: RunConfig) -> dict[str, Any]:
-    """The values that can change a text; what the hash covers."""
-    return {
+    """The values that can change a text; what the hash covers. Settings younger than a target count only where they are
+    used, so that it can be carried on as it was begun.
+    """
+    values = {
         key: value
         for key, value in flatten(config).items()
         if (key in TEXT_KEYS or key.split(".")[0] in TEXT_SECTIONS) and key not in NOT_TEXT_KEYS
     }
+    for key, before in ADDED_LATER.items():
+        if values[key] == before or (key.startswith("decode.") and config.decode.name != "fastocr"):
+            del values[key]
+    return values
 
 
 def config_hash(config: RunConfig) -> str:

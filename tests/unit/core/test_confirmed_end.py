@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from torch import Tensor
 
-from fastocr_core import DecodePolicy, Engine, PageText
+from fastocr_core import DecodePolicy, Engine, EngineLimits, PageText
 from fastocr_core.decoding.base import Policy
 from fastocr_core.decoding.fastocr import FastOcrPolicy, build
 from fastocr_core.models.base import ModelAdapter
@@ -83,16 +83,19 @@ def test_a_step_done_again_leaves_no_trace_of_the_first_try(window: int | None) 
 
 def test_switched_off_a_page_ends_where_the_sparse_step_says() -> None:
     adapter = RandomAdapter(stop_ids=STOPS)
+    earlier = 0
     for number in range(len(PAGES)):
         again: list[int] = []
         confirmed = read(adapter, number, Spying, again)
         first = read(adapter, number, Spying, [], replace(SETTINGS, confirm_end=False))
         ends = again[0] if again else len(confirmed.tokens)
         assert first.tokens == confirmed.tokens[:ends]
+        earlier += len(first.tokens) < len(confirmed.tokens)
+    assert earlier
 
 
 def test_what_is_read_for_the_second_look_is_counted() -> None:
-    adapter = RandomAdapter(stop_ids=STOPS)
+    adapter, looks = RandomAdapter(stop_ids=STOPS), 0
     for number, page in enumerate(PAGES):
         again: list[int] = []
         result = read(adapter, number, Spying, again)
@@ -103,6 +106,8 @@ def test_what_is_read_for_the_second_look_is_counted() -> None:
             continue
         sparse = steps * (2 + 3 * kept) / 5  # two focal layers of five see everything, in every first try
         assert result.image_kv_read_share == pytest.approx((sparse + len(again)) / (steps + len(again)))
+        looks += len(again)
+    assert looks
 
 
 def test_logits_decide_again() -> None:
@@ -130,3 +135,40 @@ def test_logits_decide_again() -> None:
     assert heard == [True, True, True, True, False, True, False, True]
     assert result.tokens == (11,) * 5
     assert result.finish_reason == "stop"
+
+
+def test_a_policy_that_fails_at_the_end_of_a_page_costs_that_page_alone() -> None:
+    class Failing(FastOcrPolicy):
+        def look_around(self, slot: int) -> bool:
+            if self._held(slot).image_tokens == 64:
+                raise RuntimeError("this page is too much")
+            return super().look_around(slot)
+
+    def made(settings: DecodePolicy, model: ModelAdapter, slots: int) -> Policy:
+        return Failing(slots, settings, model.focal_layers or (0,), 4, model.shape.layers)
+
+    adapter = RandomAdapter(stop_ids=STOPS)
+    with Engine(adapter, SETTINGS, 4) as engine:
+        expected = list(engine.read(PAGES))
+    with Engine(adapter, SETTINGS, 4, build=made) as engine:
+        results = list(engine.read(PAGES))
+    for page, result, other in zip(PAGES, results, expected, strict=True):
+        if page.image_tokens == 64:
+            assert result.error == "RuntimeError: this page is too much"
+            assert result.tokens == other.tokens[: len(result.tokens)]
+        else:
+            assert (result.error, result.tokens) == (None, other.tokens)
+
+
+def test_the_time_limit_of_a_page_holds_while_it_looks_again() -> None:
+    class Undecided(FastOcrPolicy):
+        def look_around(self, slot: int) -> bool:
+            return True
+
+    def made(settings: DecodePolicy, model: ModelAdapter, slots: int) -> Policy:
+        return Undecided(slots, settings, model.focal_layers or (0,), 4, model.shape.layers)
+
+    limits = EngineLimits(seconds_per_page=0.05)
+    with Engine(RandomAdapter(stop_ids=STOPS), SETTINGS, 1, limits, build=made) as engine:
+        (result,) = engine.read([PAGES[1]])
+    assert result.error == "TimeoutError: not finished within 0.05 s"

@@ -51,6 +51,21 @@ def test_every_policy_reads_as_it_does_alone() -> None:
     assert "gives no attention" in results[-1].error
 
 
+def test_each_policy_looks_again_before_its_page_ends() -> None:
+    stops = frozenset(range(9))
+    pages = [page_of(80), page_of(37, seed=1), page_of(120, seed=4)]
+    confirmed = DecodePolicy.fastocr(0.1, warmup_steps=3)
+    policies = [confirmed, replace(confirmed, confirm_end=False), DecodePolicy.dense()]
+    readings = [Reading(policy, page) for policy in policies for page in pages]
+    together = dict(read_by_many(RandomAdapter(stop_ids=stops), readings, 5))
+    for number, reading in enumerate(readings):
+        with Engine(RandomAdapter(stop_ids=stops), reading.policy, 1) as engine:
+            (alone,) = engine.read([reading.page])
+        assert together[number].tokens == alone.tokens
+        assert together[number].image_kv_read_share == pytest.approx(alone.image_kv_read_share)
+    assert [together[n].tokens for n in range(3)] != [together[n].tokens for n in range(3, 6)]
+
+
 def test_a_page_in_parts_is_read_part_by_part() -> None:
     parts = (page_of(30), page_of(40, seed=1))
     page = replace(page_of(70), parts=parts)

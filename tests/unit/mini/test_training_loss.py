@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fastocr_core.models.mini import alphabet
 from fastocr_core.models.mini.train import decoder, samples
-from fastocr_core.models.mini.train.decoder import DecoderSchedule, place_weights
+from fastocr_core.models.mini.train.decoder import DecoderSchedule, _partly_silent, place_weights
 from fastocr_core.models.mini.train.fonts import Face
 from fastocr_core.models.mini.train.texts import LANGUAGES
 
@@ -87,3 +87,18 @@ def test_a_run_keeps_its_checkpoint_and_carries_on(
     for key, value in trainer.reader.state_dict().items():
         assert torch.isfinite(value).all()
         assert torch.equal(again.reader.state_dict()[key], value)
+
+
+def test_cells_fall_silent_whole_and_not_more_than_asked() -> None:
+    torch.manual_seed(0)
+    features = torch.rand(40, 5, 12, 16) + 0.1
+    heard = _partly_silent(features, 0.4)
+    silent = heard == 0
+    assert torch.equal(heard[~silent], features[~silent])
+    assert torch.equal(silent, silent[:, :1].expand_as(silent)), "all channels of a place"
+    cells = silent[:, 0].view(40, 12, 8, 2)
+    assert torch.equal(cells[..., 0], cells[..., 1]), "both places of a cell"
+    shares = cells[..., 0].float().mean((1, 2))
+    assert 0.1 < float(shares.mean()) < 0.3, "evenly from none to the most"
+    assert float(shares.max()) < 0.55
+    assert float(shares.min()) < 0.1

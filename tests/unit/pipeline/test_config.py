@@ -88,6 +88,20 @@ def test_everything_that_can_change_a_text_changes_the_hash(key: str) -> None:
     assert key in differing_keys(text_values(plain), changed)
 
 
+def test_a_target_begun_before_a_setting_existed_can_be_carried_on_as_it_was() -> None:
+    plain = resolve(PLACES, environment={}).config
+    begun = {key: value for key, value in text_values(plain).items() if key != "decode.confirm_end"}
+    assert differing_keys(begun, plain) == ["decode.confirm_end"]
+    as_before = resolve({**PLACES, "decode.confirm_end": False}, environment={}).config
+    assert text_values(as_before) == begun
+    assert differing_keys(begun, as_before) == []
+    dense = resolve({**PLACES, "decode.name": "dense"}, environment={}).config
+    assert "decode.confirm_end" not in text_values(dense), "it means nothing there"
+    assert config_hash(dense) == config_hash(
+        resolve({**PLACES, "decode.name": "dense", "decode.confirm_end": False}, environment={}).config
+    )
+
+
 def test_no_other_setting_changes_the_hash() -> None:
     plain = resolve(PLACES, environment={}).config
     others = {

@@ -1,6 +1,6 @@
 """Fonts of the page generator: which installed families are trained on, which are kept for testing, and their metrics.
 
-Fonts come from Debian packages (see the model card); only their shapes on rendered pages enter the weights.
+Fonts come from Debian and npm packages (see the model card); only their shapes on rendered pages enter the weights.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def font_at(path: str, pixels: float) -> ImageFont.FreeTypeFont:
 
 
 def _measure(path: pathlib.Path) -> Face | None:
-    from fontTools.ttLib import TTFont  # the training extra alone needs it
+    from fontTools.ttLib import TTFont  # the dev extra has it
 
     try:
         with TTFont(path, lazy=True, fontNumber=0) as table:
@@ -167,8 +167,8 @@ def face_weights(faces: list[Face]) -> np.ndarray:
     print more than new."""
     folders = [str(pathlib.Path(face.path).parent) for face in faces]
     weights = np.array([folders.count(folder) ** -0.5 for folder in folders])
-    slanted = np.array(["Bold" in face.path or "Ital" in face.path or "Obl" in face.path for face in faces])
-    weights *= np.where(slanted, 0.6, 1.0)
+    other = [any(cut in face.path for cut in ("Bold", "Heavy", "Ital", "Obl")) for face in faces]
+    weights *= np.where(np.array(other, bool), 0.6, 1.0)
     weights *= np.where(_is_old(faces), OLD_PRINT_WEIGHT, 1.0)
     shares: np.ndarray = weights / weights.sum()
     return shares

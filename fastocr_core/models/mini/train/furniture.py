@@ -30,11 +30,17 @@ def _inked(setter: Setter, face: Face) -> Face:
     return replace(face, weight=weight, squeeze=round(face.squeeze * narrower, 2), advances=advances)
 
 
-def _head_face(setter: Setter, face: Face) -> Face:
-    """Books in type cast fat have heads in slab capitals of another face now and then."""
+def _slab(setter: Setter) -> Face | None:
+    """Books in type cast fat have heads in slab capitals of another face now and then; None where not."""
     slab = setter.family.heads
     other = slab.path != setter.family.body.path and slab.weight > 0.0
-    return slab if other and setter.chance(_SLAB_SHARE) else face
+    return slab if other and setter.chance(_SLAB_SHARE) else None
+
+
+def _as_large(setter: Setter, face: Face, manner: Manner) -> Manner:
+    """The size at which `face` is as large as the body's letters are in `manner`."""
+    pixels = round(manner.pixels * setter.family.body.x_height / face.x_height * 4) / 4
+    return manner if face.x_height == setter.family.body.x_height else replace(manner, pixels=pixels)
 
 
 def _let_out(setter: Setter, texts: list[str], manner: Manner) -> Manner:
@@ -53,13 +59,15 @@ def header(setter: Setter, frame: Frame, page: int) -> None:
         return
     body, bold, italic = setter.family.body, setter.family.bold, setter.family.italic
     face = italic if setter.chance(0.35) else bold if setter.chance(0.3) else body
-    face = _inked(setter, _head_face(setter, face))
+    slab = _slab(setter)
+    face = _inked(setter, slab or face)
     small = setter.manner_at(setter.between(0.8, 1.0))
+    small = small if slab is None else _as_large(setter, slab, small)
     if not setter.fits(frame, small.pixels):
         return
     title = setter.words(setter.count(1, 7), face)
     if setter.chance(0.5):
-        face = _inked(setter, bold) if setter.chance(0.4) else face
+        face = _inked(setter, bold) if slab is None and setter.chance(0.4) else face
         title = [word for word in (word.upper() for word in title) if face.covers(word)]
         spacing = small.pixels * setter.between(0.0, 0.2) if setter.chance(0.5) else 0.0
         small = replace(small, spacing=spacing)
@@ -92,8 +100,10 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool =
     mixed: one line whose pieces have sizes of their own.
     """
     face = setter.family.bold if setter.chance(0.4) else setter.family.body
-    face = _inked(setter, _head_face(setter, face))
+    slab = _slab(setter)
+    face = _inked(setter, slab or face)
     manner = setter.manner_at(setter.between(0.75, 1.3))
+    manner = manner if slab is None else _as_large(setter, slab, manner)
     if setter.chance(0.5):  # as close as the letters allow
         pitch = max(manner.pixels * setter.between(1.0, 1.2), LEAST_PITCH_PIXELS)
         manner = replace(manner, pitch=pitch)
@@ -103,6 +113,7 @@ def in_pieces(setter: Setter, frame: Frame, page: int, lines: int, mixed: bool =
         setter.rule_across(frame)
     for line in range(lines):
         largest = setter.manner_at(setter.between(1.2, 1.7)) if mixed else manner
+        largest = largest if slab is None or not mixed else _as_large(setter, slab, largest)
         if not setter.fits(frame, largest.pixels):
             break
         baseline, room = setter.baseline(frame, largest.pixels), frame.room / (3.4 if thirds else 2.3)

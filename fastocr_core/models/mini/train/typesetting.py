@@ -72,7 +72,8 @@ class Setter:
     descent: float = 0.0
 
     def __post_init__(self) -> None:
-        cuts = (self.family.body, self.family.bold, self.family.italic, self.family.typewriter)
+        family = self.family
+        cuts = (family.body, family.bold, family.italic, family.typewriter, family.heads)
         self.ascent, self.descent = max(cut.ascent for cut in cuts), max(cut.descent for cut in cuts)
 
     def page(self) -> PageLayout:

@@ -26,7 +26,7 @@ _NAMES = {
 
 def unpack(archive: Path, folder: Path) -> list[Path]:
     """The cuts of one archive as folder/FAMILY/FAMILY-CUT.ttf or .otf. ValueError where the file is not named like one."""
-    from fontTools.ttLib import TTFont  # the training extra alone needs it
+    from fontTools.ttLib import TTFont  # the dev extra has it
 
     named = _ARCHIVE.fullmatch(archive.name)
     if named is None:
