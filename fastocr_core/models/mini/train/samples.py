@@ -15,7 +15,7 @@ from fastocr_core.models.mini.train.fonts import TRAINED, face_weights, find_fac
 from fastocr_core.models.mini.train.ink import CLEAN, InkStyle, blank_leaf, degraded, draw
 from fastocr_core.models.mini.train.layout import LayoutStyle, PageLayout, Truth, compose, truth_of
 from fastocr_core.models.mini.train.real import RealPage, RealPages, strip_labels
-from fastocr_core.models.mini.train.texts import TextSource, load_corpus
+from fastocr_core.models.mini.train.texts import TextSource, load_corpus, load_word_lists
 
 SIDE_PIXELS = 32  # unit of page sides
 ROWS_PER_SIDE = SIDE_PIXELS // tower.CELL_HEIGHT
@@ -98,7 +98,7 @@ class PageSource:
         self._generator = np.random.default_rng(seed)
         self._faces = find_faces(TRAINED)
         self._weights = face_weights(self._faces)
-        self._texts = TextSource(load_corpus(), random_share=0.0)
+        self._texts = TextSource(load_corpus(), 0.0, load_word_lists())
         self._rendered = rendered
         self._real = RealPages(real_folder) if real_folder is not None else None
 

@@ -1,4 +1,5 @@
-"""Texts the reader is trained on: prose of Debian's translated manuals, fortunes and the Debian Reference, plus random strings.
+"""Texts the reader is trained on: prose of Debian's translated manuals, fortunes and the Debian Reference, words of its word
+lists, plus random strings.
 
 Nothing of these texts is shipped; the model card names the packages. The held-out pages use other texts.
 """
@@ -20,6 +21,12 @@ _MANUAL_FOLDERS = {"en": "", "fr": "fr", "de": "de", "es": "es", "it": "it", "pt
 _FORTUNES = {"en": ".", "de": "de", "es": "es", "it": "it", "pt": "brasil"}
 _QUOTES = (("“", "”"), ("“", "”"), ("„", "“"), ("«", "»"), ("»", "«"), ("‘", "’"), ("‹", "›"), ("„", "”"))
 _SHARE = pathlib.Path("/usr/share")
+_WORD_LISTS = {
+    "en": "american-english", "fr": "french", "de": "ngerman", "es": "spanish", "it": "italian", "pt": "portuguese",
+    "nl": "dutch",
+}  # fmt: skip
+_LISTED_SHARE = 0.12  # of the draws are words of a list: more of a language's words than its manuals use
+_UPPER_SHARE, _TITLE_SHARE = 0.35, 0.35  # of those draws
 
 
 def _decode(raw: bytes) -> str:
@@ -67,6 +74,26 @@ def load_corpus(limit: int = 3_000_000) -> dict[str, str]:
     return corpus
 
 
+def load_word_lists() -> dict[str, list[str]]:
+    """Words by language of the lists that are installed, those outside the alphabet left out."""
+    lists = {}
+    for language, name in _WORD_LISTS.items():
+        path = _SHARE / "dict" / name
+        if path.exists():
+            words = unicodedata.normalize("NFC", path.read_text(encoding="utf-8")).split()
+            lists[language] = [fold(word) for word in words if len(fold(word)) == len(word)]
+    return {language: words for language, words in lists.items() if words}
+
+
+def _cased(words: list[str], chance: float) -> list[str]:
+    """As heads and names are written, or as they are; 0 <= chance < 1 says which."""
+    if chance < _UPPER_SHARE:
+        words = [word.upper() for word in words]
+    elif chance < _UPPER_SHARE + _TITLE_SHARE:
+        words = [word[:1].upper() + word[1:] for word in words]
+    return words
+
+
 def _typeset(words: list[str], generator: np.random.Generator) -> list[str]:
     """Straight quotation marks as printers set them; now and then a dash or a quotation of its own."""
     opening, closing = _QUOTES[int(generator.integers(len(_QUOTES)))]
@@ -89,10 +116,14 @@ def _typeset(words: list[str], generator: np.random.Generator) -> list[str]:
 class TextSource:
     """Draws word lists: running text of one language, or random strings with the look of words.
 
-    random_share: share of draws that are random strings (no language to hide behind).
+    random_share: share of draws that are random strings (no language to hide behind). word_lists: see `load_word_lists`;
+    without any, nothing is drawn for them.
     """
 
-    def __init__(self, corpus: dict[str, str], random_share: float) -> None:
+    def __init__(
+        self, corpus: dict[str, str], random_share: float, word_lists: dict[str, list[str]] | None = None
+    ) -> None:
+        self._lists = word_lists or {}
         self._corpus = {language: text for language, text in corpus.items() if len(text) > 10_000}
         self._languages = sorted(self._corpus)
         self.random_share = random_share
@@ -110,6 +141,8 @@ class TextSource:
             letters = generator.choice(self._letters, size=int(lengths.sum()), p=self._frequency)
             ends = np.cumsum(lengths)
             return ["".join(letters[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+        if self._lists and generator.random() < _LISTED_SHARE:
+            return self._listed(generator, count)
         weights = np.array([2.0 if language == "en" else 1.0 for language in self._languages])
         language = str(generator.choice(self._languages, p=weights / weights.sum()))
         text = self._corpus[language]
@@ -120,3 +153,11 @@ class TextSource:
         if generator.random() < 0.5:
             words = _typeset(words, generator)
         return [word[:24] for word in words if all(character in CHARACTER_ID for character in word)]
+
+    def _listed(self, generator: np.random.Generator, count: int) -> list[str]:
+        """Words of one list, none beside its neighbours there."""
+        language = str(generator.choice(sorted(self._lists)))
+        words = self._lists[language]
+        chosen = [words[int(index)] for index in generator.integers(0, len(words), size=count)]
+        cased = _cased(chosen, float(generator.random()))
+        return [word[:24] for word in cased if all(letter in CHARACTER_ID for letter in word)]
