@@ -29,7 +29,7 @@ REQUIRED: dict[Place, tuple[str, ...]] = {
     ("pypdf_Seige_of_Vicksburg_Sample_OCR.pdf", 2): ("50",),
     ("pypdf_Seige_of_Vicksburg_Sample_OCR.pdf", 3): ("52",),
     ("tess_8087_054.3B.tif", 1): ("This is Greater Serbia", "fortress walls squatting", "Dubrovnik"),
-    ("olmocr_small_page_size.pdf", 1): ("turnip crop",),
+    ("olmocr_small_page_size.pdf", 1): ("BRITISH HUSBANDRY", "turnip crop"),
     ("unstructured_irm_400_pages.pdf", 1): ("IDRS Terminal Responses",),
 }
 # Of these pages, what must come before what.
