@@ -17,6 +17,10 @@ ALLOWED = {
         "workers/rasterize_shard.py",
         "pickle.loads",
     ),  # pages on their way between two actors of ours, through Ray
+    (
+        "fastocr_core/models/mini/train/webfonts.py",
+        "tarfile.open",
+    ),  # members are read into memory, and written under names that are not the archive's
 }
 LOADS_ARRAYS = {"numpy.load", "np.load"}  # safe only where it is said that nothing is unpickled
 METHODS = {"extractall", "extract"}  # of archives, which name the files they want to be

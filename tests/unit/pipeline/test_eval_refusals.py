@@ -235,6 +235,7 @@ def test_ctrl_c_ends_at_once_and_the_same_command_carries_on(tmp_path: Path, sig
     stop = "os.kill(os.getpid(), signal.SIGINT)" if signalled else "raise KeyboardInterrupt"
     program = f"""
 import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background jobs with it ignored
 from fastocr_core.evaluation.records import Records
 add = Records.add
 def add_one(records, key, value):

@@ -8,7 +8,7 @@ import pathlib
 import torch
 
 
-def main() -> None:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m fastocr_core.models.mini.train", description=__doc__)
     parser.add_argument("stage", choices=["stem", "decoder", "reader", "sharpen", "export"])
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("training"))
@@ -32,7 +32,11 @@ def main() -> None:
     parser.add_argument(
         "--output", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "weights"
     )
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    arguments = _parser().parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.threads:
         torch.set_num_threads(arguments.threads)

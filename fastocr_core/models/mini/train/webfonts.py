@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 
 _FOLDER = Path("/usr/local/share/fonts/fontsource")
-_ARCHIVE = re.compile(r"fontsource-(?P<family>.+)-\d+\.\d+\.\d+\.tgz")
+_ARCHIVE = re.compile(r"fontsource-(?P<family>[a-z0-9-]+)-\d+\.\d+\.\d+\.tgz")
 _CUT = re.compile(r"/files/.+-latin-(?P<weight>\d+)-(?P<slope>normal|italic)\.woff")
 _NAMES = {
     ("400", "normal"): "Regular",
