@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 OURS = re.compile(r"^(?:workers|pipeline|fastocr_core)\.[\w.]+: (\S.*)$", re.MULTILINE)
-EXIT_RUN_FAILED, EXIT_USAGE, EXIT_PAGES_FAILED = 1, 2, 3
+EXIT_RUN_FAILED, EXIT_USAGE = 1, 2
 
 
 def end_with(debug: bool, command: Any) -> None:

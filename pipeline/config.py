@@ -32,7 +32,7 @@ BUILT_IN_RESOURCES = ("CPU", "GPU", "memory", "object_store_memory")
 LEAST_CLAIM = 0.001  # Ray counts resources in steps of 0.0001
 LEAST_OBJECT_STORE_BYTES = 75 * 1024 * 1024  # Ray's own limit
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|(?:s3[an]?|gs|file|https?):/", re.IGNORECASE)
-# Settings that targets were begun without, and the value that stands for how those were read.
+# Settings of the fastocr policy that targets were begun without, and the value that stands for how those were read.
 ADDED_LATER = {"decode.confirm_end": False}
 NOT_TEXT_KEYS = ("raster.recycle_after_pages", "engine.token_budget", "engine.pages_ahead")
 
@@ -154,7 +154,7 @@ def text_values(config: RunConfig) -> dict[str, Any]:
         if (key in TEXT_KEYS or key.split(".")[0] in TEXT_SECTIONS) and key not in NOT_TEXT_KEYS
     }
     for key, before in ADDED_LATER.items():
-        if values[key] == before or (key.startswith("decode.") and config.decode.name != "fastocr"):
+        if values[key] == before or config.decode.name != "fastocr":
             del values[key]
     return values
 
