@@ -116,8 +116,12 @@ class CountsByDocument:
 
 
 def _private_database(owner: object) -> sqlite3.Connection:
-    """A database without a name, gone with its owner; nothing in it needs to survive a crash."""
-    database = sqlite3.connect("", isolation_level=None)
+    """A database without a name, gone with its owner; nothing in it needs to survive a crash.
+
+    One thread uses it; which one the garbage collector runs in, when it comes to close it, nobody can say. SQLite
+    takes calls from any thread (`sqlite3.threadsafety` 3), Python's check of the thread would leave it open.
+    """
+    database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     weakref.finalize(owner, database.close)
     database.execute("PRAGMA journal_mode = OFF")
     database.execute("PRAGMA synchronous = OFF")

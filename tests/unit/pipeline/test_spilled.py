@@ -2,6 +2,11 @@
 became of the pages of each document.
 """
 
+import gc
+import sys
+from collections.abc import Callable
+from threading import Thread
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,3 +63,27 @@ def test_pages_are_counted_for_their_documents_in_order(documents: list[list[Out
 def test_what_is_no_name_of_a_document_is_not_counted(name: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says; the ledger says which name it was
         CountsByDocument().add(name, Outcome.OK)
+
+
+@pytest.mark.parametrize("collection", [SortedObjects, FirstOfEach, CountsByDocument])
+def test_a_collection_may_be_cleared_away_by_another_thread(
+    collection: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a ring of references it lives until a garbage collection, which runs in the thread that asks for memory."""
+    gc.collect()  # what other tests left is not looked at
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+
+    def leave_behind() -> None:
+        ring: list[object] = [collection()]
+        ring.append(ring)
+
+    gc.disable()
+    try:
+        maker = Thread(target=leave_behind)
+        maker.start()
+        maker.join()
+        gc.collect()
+    finally:
+        gc.enable()
+    assert not raised
