@@ -299,15 +299,14 @@ def config_show(config: ConfigFile = None, debug: Debug = False) -> None:
 def main() -> None:
     """Entry point of the console script.
 
-    Where Ray was at work the process ends as soon as all is said, without the interpreter's teardown. That was seen
-    to abort once after a complete run, and the exit code with it. Of Python's threads only this one is left by then,
-    but `ray.shutdown` (2.60) leaves native ones running, of its core worker, its GCS client and gRPC, which nothing
-    that Ray offers joins; C++ takes down their globals under them. Nothing of ours waits for an exit handler.
+    The process ends as soon as all is said, without the interpreter's teardown, which native threads survive: those of
+    Ray (2.60) after `ray.shutdown`, those of Arrow (26.0). One of Arrow's that lets go of a Python object meanwhile
+    aborts the process, and the exit code with it. Nothing of ours waits for an exit handler.
     """
     try:
         application()
     except SystemExit as end:
-        if "ray" not in sys.modules or not isinstance(end.code, int):
+        if not isinstance(end.code, int):
             raise
         with contextlib.suppress(OSError):  # whoever read our output may have gone
             sys.stdout.flush()

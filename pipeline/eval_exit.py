@@ -13,6 +13,7 @@ from types import FrameType
 
 import typer
 
+from pipeline import command_end
 from pipeline.plain_line import plain_line
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -56,9 +57,8 @@ def run_command(
 
 
 def say(line: str) -> None:
-    """One line on the way, whatever is in it."""
-    with contextlib.suppress(BrokenPipeError):  # whoever has heard enough has not failed the command
-        typer.echo(plain_line(line), err=True)
+    """One line on the way; the output is for what was measured."""
+    command_end.say(line, err=True)
 
 
 def _sentence(failure: Exception) -> str:

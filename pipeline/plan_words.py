@@ -26,7 +26,7 @@ def plan_lines(plan: Plan, source: str, model: str, rate: Rate) -> Iterator[str]
             f"another and {what}"
         )
     each = f", {plan.image_tokens / plan.pages_to_read:,.0f} a page" if plan.pages_to_read else ""
-    yield f"tokens      {plan.image_tokens:,} visual{each}"
+    yield f"tokens      at most {plan.image_tokens:,} visual{each}"
     for name, totals in sorted(plan.formats.items()):
         yield (
             f"  {name:<10}{totals.documents:,} documents, {totals.pages:,} pages, "

@@ -44,6 +44,7 @@ class Observer:
         self.pages_flagged = 0
         self.pages_blank = 0
         self.pages_repaired = 0
+        self.pages_duplicate = 0
         self.shards_staged = 0
         self.parts_published = 0
         self.image_tokens = 0
@@ -85,6 +86,7 @@ class Observer:
             self.pages_flagged += done.pages_flagged
             self.pages_blank += done.pages_blank
             self.pages_repaired += done.pages_repaired
+            self.pages_duplicate += done.pages_duplicate
             self.image_tokens += done.image_tokens
             self.output_tokens += done.output_tokens
             self._actors[done.actor] = (done.busy_seconds, done.alive_seconds)
@@ -149,20 +151,14 @@ class Observer:
         now = time.monotonic()
         with self._lock:
             rate, remaining = self._recent_rate(now), self._remaining
-            ok = (
-                self.pages_read
-                - self.pages_failed
-                - self.pages_flagged
-                - self.pages_blank
-                - self.pages_repaired
-            )
-            counts = (
-                (ok, "ok"),
+            others = (
                 (self.pages_blank, "ok_blank"),
                 (self.pages_repaired, "ok_repaired"),
+                (self.pages_duplicate, "duplicate"),
                 (self.pages_flagged, "flagged"),
                 (self.pages_failed, "failed"),
             )
+            counts = ((self.pages_read - sum(count for count, _ in others), "ok"), *others)
             outcomes = ", ".join(f"{count} {name}" for count, name in counts if count) or "none read yet"
             left = f"{duration_words(remaining / rate)} left" if rate else "time left not known yet"
             words = f"read {self._total - remaining} of {self._total} pages, {rate:.2f} pages/s, {left}: {outcomes}"

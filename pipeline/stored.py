@@ -3,10 +3,11 @@ an error of the library that met it.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workers.layout import number_in
@@ -17,22 +18,31 @@ def read_table(
     store: ObjectStore,
     key: str,
     columns: Sequence[str] | None = None,
-    filters: Sequence[tuple[str, str, str]] | None = None,
+    where: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """A Parquet object, or some of its columns and rows; raises `StorageDamaged` if it is not whole."""
+    """A Parquet object, or some of its columns and the rows that hold the values `where` says; raises `StorageDamaged`
+    if it is not whole.
+    """
+    where = where or {}
     try:
         with store.open(key) as reader:
-            table = pq.read_table(
-                reader,
-                columns=None if columns is None else list(columns),
-                filters=None if filters is None else list(filters),
-            )
+            file = pq.ParquetFile(reader)
+            wanted = list(file.schema_arrow.names if columns is None else columns)
+            lacking = sorted({*wanted, *where} - set(file.schema_arrow.names))
+            if lacking:
+                raise StorageDamaged(
+                    f"{store.uri(key)} is damaged (it lacks the columns {', '.join(lacking)})."
+                )
+            needed = list(dict.fromkeys([*wanted, *where]))
+            groups = [file.schema_arrow.empty_table().select(wanted)]
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number, columns=needed)
+                for name, value in where.items():
+                    rows = rows.filter(pc.equal(rows[name], value))
+                groups.append(rows.select(wanted))
+            return pa.concat_tables(groups)
     except (pa.ArrowException, OSError) as error:
         raise StorageDamaged(f"{store.uri(key)} is damaged ({_short(error)}).") from error
-    lacking = sorted(set(columns or ()) - set(table.column_names))
-    if lacking:
-        raise StorageDamaged(f"{store.uri(key)} is damaged (it lacks the columns {', '.join(lacking)}).")
-    return table
 
 
 def read_facts(store: ObjectStore, key: str, needed: Sequence[str] = ()) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def _quarantined(store: ObjectStore) -> tuple[int, list[str]]:
     count = 0
     listed: list[str] = []
     for number in sorted(numbers_below(store, DOCUMENTS_FOLDER, documents_key)):
-        wanted = [("outcome", "=", str(DocumentOutcome.QUARANTINED))]
+        wanted = {"outcome": str(DocumentOutcome.QUARANTINED)}
         table = read_table(store, documents_key(number), QUARANTINE_COLUMNS, wanted)
         count += table.num_rows
         for row in table.slice(0, LISTED_FAILURES - len(listed)).to_pylist():
@@ -213,7 +213,7 @@ def _failures(store: ObjectStore) -> Iterator[str]:
     """The first failed pages, in order."""
     listed = 0
     for number in sorted(numbers_below(store, PAGES_FOLDER, part_key)):
-        wanted = [("outcome", "=", str(Outcome.FAILED))]
+        wanted = {"outcome": str(Outcome.FAILED)}
         table = read_table(store, part_key(number), FAILURE_COLUMNS, wanted)
         for row in table.to_pylist():
             if listed == LISTED_FAILURES:

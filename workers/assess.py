@@ -10,6 +10,7 @@ from fastocr_core.output import PageText
 from workers.ink_check import check_ink
 from workers.outcomes import Outcome, Reason
 from workers.prepare import PagePackage
+from workers.read_twice import READ_TWICE, read_twice_share
 from workers.scripts import script_mix
 
 MAX_ERROR_CHARACTERS = 300
@@ -43,7 +44,7 @@ def assess(page_text: PageText, package: PagePackage, standard: ReadingStandard 
 
     Flags: loop; truncated (the token limit was reached); suspicious, followed by why: low_confidence, unsteady
     (a stretch of low confidence), off_ink (text where nothing is printed), little_text, much_text (for the marks
-    on the page), mixed_scripts; no_text (marks on the page or content missing from it, and nothing read);
+    on the page), read_twice, mixed_scripts; no_text (marks on the page or content missing from it, and nothing read);
     cut_short (part of the page is missing from the file); repaired.
     """
     if page_text.finish_reason == "error":
@@ -101,6 +102,8 @@ def _suspicions(page_text: PageText, package: PagePackage, standard: ReadingStan
         found.append("little_text")
     if standard.whole_page and ink.much_text:
         found.append("much_text")
+    if read_twice_share(page_text) >= READ_TWICE:
+        found.append("read_twice")
     if script_mix(page_text.text).is_odd:
         found.append("mixed_scripts")
     return found

@@ -67,7 +67,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("pages_restarted", "counter", "times that a page was taken out of its slot and begun again"),
     Metric("pages_per_second", "rate", "completed pages a second", per_second_of="pages"),
     Metric("tokens_per_second", "rate", "tokens written a second", per_second_of="output_tokens"),
-    Metric("busy_share", "rate", "share of the window in which the actor was at work", per_second_of="busy_seconds"),
+    Metric("busy_share", "rate", "time at work by time passed; over 1 during second readings", per_second_of="busy_seconds"),
     Metric("slot_fill", "gauge", "mean share of slots that held a page while others waited, since the start"),
     Metric("kv_bytes", "gauge", "bytes of keys and values cached for the pages being decoded"),
     Metric("image_kv_read_share", "gauge", "mean counted share of image cache rows read, over completed pages"),

@@ -50,6 +50,7 @@ class ShardDone:
     pages_flagged: int
     pages_blank: int
     pages_repaired: int
+    pages_duplicate: int
     image_tokens: int
     output_tokens: int
     read_now: bool
@@ -181,6 +182,7 @@ class RecognizeShards:
             pages_flagged=sum(row.outcome == Outcome.FLAGGED for row in rows),
             pages_blank=sum(row.outcome == Outcome.OK_BLANK for row in rows),
             pages_repaired=sum(row.outcome == Outcome.OK_REPAIRED for row in rows),
+            pages_duplicate=sum(row.outcome == Outcome.DUPLICATE for row in rows),
             image_tokens=sum(row.image_tokens or 0 for row in rows),
             output_tokens=sum(row.output_tokens or 0 for row in rows),
             read_now=read_now,

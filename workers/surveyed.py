@@ -56,7 +56,7 @@ def batch_to_parquet(batch: SurveyedBatch) -> bytes:
 
 def batch_from_parquet(data: bytes) -> SurveyedBatch:
     """Inverse of `batch_to_parquet`. ValueError (or an error of pyarrow's, which is one) if it is not whole."""
-    table = pq.read_table(io.BytesIO(data))
+    table = pq.ParquetFile(io.BytesIO(data)).read()
     lacking = {PAGES_COLUMN, *MANIFEST_DOCUMENT_SCHEMA.names} - set(table.column_names)
     if lacking:
         raise ValueError(f"it lacks the columns {', '.join(sorted(lacking))}")

@@ -70,3 +70,12 @@ class FixationSettings:
         for name in ("forced_pages", "skipped"):
             if getattr(self, name) < 0:
                 yield f"{name} must be at least 0, not {getattr(self, name)}"
+        least = -(-self.skipped // self.stride) * self.stride
+        for name in ("forced_steps", "max_output_tokens"):
+            value = getattr(self, name)
+            if self.forced_pages and value is not None and value < least:
+                held = "where pages are read with the pen held (forced_pages)"
+                yield (
+                    f"{name} must be at least {least} {held}, not {value}: the first {self.skipped} steps of each "
+                    f"are not compared, attention is at every {self.stride}th"
+                )

@@ -107,7 +107,8 @@ def measure(folder: Path, flags: dict[str, Any], documents: int, pages: int, rhy
 
 def _compared(config: RunConfig, began: float, ended: float, rhythm: Rhythm) -> Overhead:
     store = open_store(config.target, config.storage)
-    rows = pq.read_table(Path(config.target, "pages"), columns=COLUMNS).to_pylist()
+    parts = sorted(Path(config.target, "pages").glob("*.parquet"))
+    rows = [row for part in parts for row in pq.ParquetFile(part).read(columns=COLUMNS).to_pylist()]
     stays = stays_of(rows)
     first, last = min(stay.taken for stay in stays), max(stay.left for stay in stays)
     last_taken = max(stay.taken for stay in stays)

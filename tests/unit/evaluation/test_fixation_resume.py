@@ -18,7 +18,7 @@ from fastocr_core.models.base import ModelAdapter
 
 SETTINGS = FixationSettings(
     kept_shares=(0.1,), groups=(), warmups=(), focal_counts=(), page_focal_counts=(), forced_pages=1,
-    forced_steps=20, max_output_tokens=24, batch=4,
+    forced_steps=24, max_output_tokens=24, batch=4,
 )  # fmt: skip
 
 

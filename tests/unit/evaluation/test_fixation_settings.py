@@ -6,6 +6,9 @@ import pytest
 
 from fastocr_core.evaluation.fixation_settings import FixationSettings
 
+HELD = " where pages are read with the pen held (forced_pages),"
+LEFT_OUT = "the first 17 steps of each are not compared, attention is at every 8th"
+
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
@@ -26,6 +29,8 @@ from fastocr_core.evaluation.fixation_settings import FixationSettings
         ({"max_output_tokens": 0}, "max_output_tokens must be at least 1, not 0"),
         ({"forced_pages": -1}, "forced_pages must be at least 0, not -1"),
         ({"forced_steps": -1}, "forced_steps must be at least 1, not -1"),
+        ({"forced_steps": 23}, f"forced_steps must be at least 24{HELD} not 23: {LEFT_OUT}"),
+        ({"max_output_tokens": 8}, f"max_output_tokens must be at least 24{HELD} not 8: {LEFT_OUT}"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], sentence: str) -> None:
@@ -35,4 +40,6 @@ def test_settings_that_cannot_be(settings: dict[str, Any], sentence: str) -> Non
 
 
 def test_nothing_of_a_kind_can_be_asked_for() -> None:
-    FixationSettings(groups=(), warmups=(), focal_counts=(), page_focal_counts=(), forced_pages=0)
+    FixationSettings(
+        groups=(), warmups=(), focal_counts=(), page_focal_counts=(), forced_pages=0, forced_steps=1
+    )

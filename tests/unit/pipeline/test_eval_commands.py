@@ -52,7 +52,7 @@ def test_fixation_writes_table_figure_and_json_and_carries_on(tmp_path: Path) ->
     code, _, said = _run(line, str(tmp_path / "fixation"))
     assert (code, said) == (0, "")  # nothing was left to do
     assert (tmp_path / "fixation.md").read_text() == table
-    code, _, said = _run(line.replace("--forced-steps 24", "--forced-steps 20"), str(tmp_path / "fixation"))
+    code, _, said = _run(line.replace("--forced-steps 24", "--forced-steps 30"), str(tmp_path / "fixation"))
     assert code == 2
     assert "made with another forced_steps" in said
 

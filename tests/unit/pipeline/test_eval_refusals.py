@@ -16,7 +16,7 @@ from fastocr_core.evaluation import confidence, fixation, reader
 from pipeline.cli import application
 from pipeline.eval_output import check_folder, output_at
 
-SHORT = "--model tiny --sets clean --pages 1 --max-output-tokens 8"
+SHORT = "--model tiny --sets clean --pages 1 --max-output-tokens 24"
 
 
 def _run(line: str, *more: str) -> tuple[int, str, str]:
@@ -212,10 +212,10 @@ def test_a_cut_run_says_so(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["settings"] == {
         "decode": ["fastocr"], "kept_share": 0.05, "sets": ["clean"], "pages_of_each_set": 1, "batch": 8,
-        "max_output_tokens": 8, "device": report["settings"]["device"],
+        "max_output_tokens": 24, "device": report["settings"]["device"],
     }  # fmt: skip
     assert report["settings"]["device"].startswith(("cpu", "cuda"))
-    assert "stopped after 8 tokens at most" in (tmp_path / "r.md").read_text()
+    assert "stopped after 24 tokens at most" in (tmp_path / "r.md").read_text()
 
 
 def test_only_a_command_with_a_figure_offers_one() -> None:

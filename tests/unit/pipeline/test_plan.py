@@ -124,6 +124,7 @@ def test_the_bill_is_arithmetic() -> None:
     facts = plan_facts(plan, "s", "m", by_tokens)
     assert (facts["device_hours"], facts["hours"], facts["cost"]) == (1.0, 0.25, 3.0)
     words = "\n".join(plan_lines(plan, "s", "m", by_tokens))
+    assert "tokens      at most 7,200 visual, 200 a page" in words
     assert "15 min of reading on 4 devices at 2 visual tokens/s each (a guess" in words
     by_pages = Rate(0.01, 2.0, assumed=False)
     assert plan_facts(plan, "s", "m", by_pages)["device_hours"] == 1.0

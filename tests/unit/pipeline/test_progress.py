@@ -36,7 +36,7 @@ class HeardStream(io.StringIO):
 def _done(number: int, pages: int = 10, flagged: int = 1, failed: int = 2) -> ShardDone:
     return ShardDone(
         shard_index=number, pages=pages, pages_failed=failed, pages_flagged=flagged, pages_blank=3,
-        pages_repaired=0, image_tokens=100, output_tokens=50, read_now=True, actor="a", busy_seconds=9.0,
+        pages_repaired=0, pages_duplicate=0, image_tokens=100, output_tokens=50, read_now=True, actor="a", busy_seconds=9.0,
         alive_seconds=10.0,
     )  # fmt: skip
 
@@ -72,13 +72,13 @@ def test_the_last_line_counts_every_outcome() -> None:
     stream = io.StringIO()
     observer = Observer(stream)
     observer.reading(25, 20, ocr_actors=2, gpus_per_actor=0.5)
-    observer.shard_done(_done(0))
-    observer.shard_done(_done(1))
+    observer.shard_done(replace(_done(0), pages_repaired=1))
+    observer.shard_done(replace(_done(1), pages_duplicate=2))
     observer.part_published()
     observer.close()
     last = stream.getvalue().splitlines()[-1]
     assert last.startswith("read 25 of 25 pages, ")
-    assert last.endswith("8 ok, 6 ok_blank, 2 flagged, 4 failed")
+    assert last.endswith("5 ok, 6 ok_blank, 1 ok_repaired, 2 duplicate, 2 flagged, 4 failed")
     assert "\r" not in stream.getvalue()
     assert observer.busy_share == pytest.approx(0.9)
     assert "25 of 25 pages (by this run 2 shards staged and 1 parts published)" in observer.stopped_words()

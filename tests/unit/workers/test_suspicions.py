@@ -13,6 +13,7 @@ from tests.unit.workers.test_rows import PACKAGE, PREPARED, TEXT
 from workers.assess import ReadingStandard, assess
 from workers.ink_check import check_ink, off_ink_share
 from workers.outcomes import Outcome
+from workers.read_twice import read_twice_share
 from workers.scripts import EAST_ASIAN, script_mix, script_of
 
 PLAIN = "The harbour was closed for a week and no ship could leave before the ice had gone. " * 3
@@ -77,6 +78,49 @@ def test_text_far_from_the_amount_of_ink_is_noticed() -> None:
     assert check_ink(made_up, replace(PAGE, ink_share=0.0001), 6).much_text
     assert not check_ink(made_up, PAGE, 6).much_text  # there is ink: joined-up handwriting has few marks
     assert not check_ink(made_up, replace(PAGE, ink_share=0.0001), 800).much_text
+
+
+LINES = tuple(_block(top, top + 20, f"line {top} of the print") for top in range(0, 400, 20))
+
+
+def test_lines_read_again_from_the_same_place_are_noticed() -> None:
+    assert read_twice_share(replace(TEXT, blocks=LINES)) == 0.0
+    assert read_twice_share(replace(TEXT, blocks=LINES + LINES)) == pytest.approx(0.5)
+    moved = tuple(_block(top + 3, top + 24, f"Line {top}, of the Print!") for top in range(0, 400, 20))
+    assert read_twice_share(replace(TEXT, blocks=LINES + moved)) == pytest.approx(0.5)
+    page = replace(TEXT, text=PLAIN * 2, blocks=LINES + LINES[:5])
+    verdict = assess(
+        page, replace(PACKAGE, prepared=replace(PAGE, views=(np.tile(PRINTED[20:60], (5, 1, 1)),)))
+    )
+    assert verdict.flags == ("suspicious", "read_twice")
+    assert verdict.wants_dense_pass
+
+
+def test_what_says_the_same_in_another_place_was_not_read_twice() -> None:
+    form = tuple(_block(top, top + 20, "Name of the applicant") for top in range(0, 400, 20))
+    assert read_twice_share(replace(TEXT, blocks=form)) == 0.0
+    assert read_twice_share(replace(TEXT, blocks=(Block("text", None, "no place told"),) * 2)) == 0.0
+    assert read_twice_share(replace(TEXT, blocks=(_block(0, 20, "12"), _block(0, 20, "12")))) == 0.0
+    other = (
+        _block(0, 20, "Name of the applicant"),
+        Block("line", (760.0, 0.0, 900.0, 20.0), "Name of the applicant"),
+    )
+    assert read_twice_share(replace(TEXT, blocks=other)) == 0.0
+
+
+@given(
+    st.lists(
+        st.builds(
+            Block,
+            st.just("line"),
+            st.none() | st.tuples(*[st.floats(-1e4, 1e4)] * 4),
+            st.sampled_from(["", "12", "a line of print", "another line of print"]) | st.text(),
+        )
+    )
+)
+def test_any_blocks_are_compared(blocks: list[Block]) -> None:
+    once = read_twice_share(replace(TEXT, blocks=tuple(blocks)))
+    assert 0.0 <= once < 1.0 or not blocks
 
 
 def test_suspicions_are_flags_with_their_reasons_and_ask_for_a_dense_pass() -> None:

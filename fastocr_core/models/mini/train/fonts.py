@@ -44,7 +44,7 @@ OLD_PRINT = (
 HEAD_FACES = (
     "fontsource/besley", "fontsource/rokkitt", "fontsource/hepta-slab", "fontsource/stint-ultra",
     "fontsource/coustard", "fontsource/kreon", "fontsource/aleo", "fontsource/bitter",
-    "fontsource/solway", "fontsource/sanchez", "fontsource/domine", "fontsource/corben",
+    "fontsource/solway", "fontsource/domine", "fontsource/corben",
     "fontsource/podkova", "fontsource/copse", "century-catalogue/", "tex-gyre/texgyreschola-bold", "urw-base35/C059-Bold",
 )  # fmt: skip
 OLD_PRINT_WEIGHT = 2.5
