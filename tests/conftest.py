@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.s3_server import S3Server
 from workers.storage import StorageSettings
@@ -15,6 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("TRITON_INTERPRET", "1")
 # Two test processes side by side: torch threads of each would only wait for those of the other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# How long an example takes says more of the machine than of us. Elsewhere properties meet new examples each time; a change is
+# held to the same ones whenever it is tried (HYPOTHESIS_PROFILE=gate).
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", settings.get_profile("random"), derandomize=True, database=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "random"))
 # Folders and files whose tests start clusters or look at all processes of the machine: one after the other.
 ONE_AT_A_TIME = (
     "tests/ray/",

@@ -160,7 +160,7 @@ def test_policies_see_the_prompt_in_chunks_or_whole() -> None:
     torch.testing.assert_close(cut.views[1].keys, view.keys[:, :40], rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     before=st.integers(0, 4),
     image=st.integers(1, 9),
@@ -184,7 +184,7 @@ def test_hidden_image_tokens_are_seen_by_nobody_but_themselves(
             assert bool(mask[row, entry]) == (entry == own or (entry < own and not hidden))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=st.integers(1, 9), earlier=st.integers(0, 9), group=st.integers(1, 3), seed=st.integers(0, 999))
 def test_chunk_attention_is_causal(rows: int, earlier: int, group: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

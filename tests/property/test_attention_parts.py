@@ -14,8 +14,8 @@ from fastocr_core.models.base import DecoderShape, PromptLayout
 
 # Triton's interpreter takes about a second for a call: few examples, and no search for smaller ones.
 EXAMPLES = {
-    "gather": settings(max_examples=40, deadline=None),
-    "together": settings(max_examples=60, deadline=None),
+    "gather": settings(max_examples=40),
+    "together": settings(max_examples=60),
     "triton": settings(max_examples=8, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)),
 }
 SLOTS, IMAGE_CAPACITY, PROMPT_CAPACITY, OUTPUT_CAPACITY = 3, 40, 6, 20

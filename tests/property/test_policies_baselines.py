@@ -78,7 +78,7 @@ def layers_of(prompt: RandomPrompt, count: int) -> list[RandomPrompt]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROMPTS, SHARES, FLOORS, st.sampled_from([1, 4, 32]), st.sampled_from([1, 3, 5]), st.booleans())
 def test_snapkv(
     prompt: RandomPrompt, share: float, floor: int, window: int, kernel: int, on_grid: bool
@@ -95,7 +95,7 @@ def test_snapkv(
     assert policy.resident_share(SLOT) == pytest.approx(kept / prompt.image_tokens)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROMPTS, SHARES, FLOORS)
 def test_static_h2o(prompt: RandomPrompt, share: float, floor: int) -> None:
     policy = HeavyHitterPolicy(SLOTS, DecodePolicy.named("h2o", kept_share=share), floor, 1)
@@ -104,7 +104,7 @@ def test_static_h2o(prompt: RandomPrompt, share: float, floor: int) -> None:
     assert_strongest(kept_set(policy, 0), votes, expected_budget(share, floor, prompt.image_tokens))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROMPTS, SHARES, FLOORS, st.integers(0, 2**16))
 def test_dynamic_h2o(prompt: RandomPrompt, share: float, floor: int, seed: int) -> None:
     """Step by step against a simulation that keeps a score for every token and zeroes what it evicts."""
@@ -134,7 +134,7 @@ def test_dynamic_h2o(prompt: RandomPrompt, share: float, floor: int, seed: int) 
                 votes[head, chosen[head].numpy()] += row[head].mean(0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROMPTS, SHARES, FLOORS, st.integers(1, 4))
 def test_fastv(prompt: RandomPrompt, share: float, floor: int, prune_layer: int) -> None:
     layers = 4
@@ -167,7 +167,7 @@ def test_fastv(prompt: RandomPrompt, share: float, floor: int, prune_layer: int)
     assert policy.prefill_visible(3, SLOT) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROMPTS, SHARES, FLOORS, st.booleans(), st.integers(1, 6))
 def test_pyramidkv(prompt: RandomPrompt, share: float, floor: int, inverted: bool, layers: int) -> None:
     variant = "inverted" if inverted else "pyramid"
@@ -191,7 +191,7 @@ def test_pyramidkv(prompt: RandomPrompt, share: float, floor: int, inverted: boo
     assert abs(sum(sizes) - mean * layers) <= layers
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(PROMPTS, st.sampled_from(["snapkv", "h2o", "pyramidkv"]), st.lists(st.integers(1, 40), max_size=3))
 def test_a_prompt_in_chunks_gives_the_same_sets(prompt: RandomPrompt, name: str, cuts: list[int]) -> None:
     kinds: dict[str, Any] = {
@@ -204,7 +204,7 @@ def test_a_prompt_in_chunks_gives_the_same_sets(prompt: RandomPrompt, name: str,
     assert_strongest(kept_set(cut, 0), votes, kept_set(whole, 0).shape[1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     count=st.integers(1, 40),
     share=SHARES,

@@ -37,7 +37,7 @@ def fixation(policy: FastOcrPolicy, grid: ImageGrid, image_tokens: int, scores: 
     return chosen
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     image_tokens=st.integers(1, 60),
     share=st.sampled_from([0.1, 0.5, 1.0]),
@@ -68,7 +68,7 @@ def test_top_p_keeps_the_fewest_tokens_that_hold_the_share(
     assert_strongest(chosen, scores, chosen.shape[1])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     rows=st.integers(1, 8),
     columns=st.integers(1, 9),
@@ -115,7 +115,7 @@ def test_markers_are_kept_on_top_of_the_budget() -> None:
         assert tokens == sorted([4, 9, *best])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9), st.integers(1, 9))
 def test_layers_by_ratio_avoid_neighbours_while_they_can(ratios: list[float], count: int) -> None:
     count = min(count, len(ratios))
@@ -142,7 +142,7 @@ def masses_of(layers: int, seed: int) -> LayerMasses:
     return LayerMasses(tuple(mass.tolist()), rows[0], rows[1], 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layers=st.integers(1, 7), count=st.integers(1, 7), seed=st.integers(0, 2**16))
 def test_best_focal_layers_beat_every_other_choice(layers: int, count: int, seed: int) -> None:
     count = min(count, layers)
@@ -192,7 +192,7 @@ def test_measuring_equals_a_naive_account() -> None:
                 assert measured.same[chooser][layer] == pytest.approx(same, abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**16), st.integers(1, 3), st.booleans())
 def test_every_page_finds_its_own_focal_layers(seed: int, count: int, reuse: bool) -> None:
     """Two pages that enter at different steps: each ranks its own warm-up and seeds its own fixation."""

@@ -90,7 +90,7 @@ def test_an_empty_page_is_sized_by_its_dpi() -> None:
     assert prepare(leaf, MINI, dpi=300).scale == pytest.approx(SCALE_AT_ONE_DPI / 300, rel=0.01)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 900),
     st.integers(1, 900),
@@ -116,7 +116,7 @@ def test_any_image_becomes_a_view_of_whole_cells(
     assert bottom >= height - 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(200, 900), st.integers(200, 900), st.floats(60, 400), st.floats(0.1, 0.8), st.floats(0.1, 0.8)
 )
@@ -171,7 +171,7 @@ def _flood_filled(ink: np.ndarray) -> list[tuple[int, ...]]:
     return sorted(tuple(int(side) for side in box) for box in boxes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(bitmaps)
 def test_component_boxes_are_those_of_a_flood_fill(ink: np.ndarray) -> None:
     found = sorted(tuple(box) for box in component_boxes(ink).tolist())

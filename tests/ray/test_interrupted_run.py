@@ -26,7 +26,7 @@ from tests.support.run_process import (
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-DOCUMENTS, PAGES = 4, 12
+DOCUMENTS, PAGES = 4, 24
 STOP_SECONDS = 10.0
 BEGIN_SECONDS = 300.0
 MEASURED = {

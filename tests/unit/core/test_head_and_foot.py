@@ -116,7 +116,7 @@ rules = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(boxes, rules)
 def test_pieces_follow_each_other_and_halve_no_letter(
     letters: list[tuple[int, int, int]], drawn: list[tuple[int, int, int, int]]

@@ -109,7 +109,7 @@ def test_a_running_head_and_foot_are_no_column() -> None:
     assert split_columns(page, X_HEIGHT) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900), st.integers(1, 30), st.integers(1, 30)), max_size=150),
     st.integers(0, 3),
@@ -161,7 +161,7 @@ def test_paragraphs_and_specks_make_no_pieces() -> None:
     assert len(cut_at_gaps(_stretch(), np.concatenate([text, specks, number]).astype(float), X_HEIGHT)) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 900), st.integers(0, 3000), st.integers(1, 30)), max_size=40))
 def test_pieces_follow_each_other_without_a_hole(letters: list[tuple[int, int, int]]) -> None:
     boxes = np.array([(x, y, x + 7, y + high) for x, y, high in letters], float).reshape(-1, 4)

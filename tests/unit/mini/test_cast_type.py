@@ -25,7 +25,7 @@ def _bars(face: Face, pixels: float = 20.0) -> tuple[np.ndarray, np.ndarray]:
     return draw(layout, np.random.default_rng(0), CLEAN), truth.x[truth.is_glyph]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1))
 def test_every_bar_stands_where_the_truth_says(face: Face, seed: int) -> None:
     cast = any_cast(np.random.default_rng(seed))

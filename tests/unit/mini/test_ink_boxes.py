@@ -159,7 +159,7 @@ rough_lines = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["noise", "blobs", "text"]), rough_lines)
 def test_on_any_page_boxes_stay_on_it_and_apart(seed: int, kind: str, lines: list[RoughLine]) -> None:
     generator = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_on_any_page_boxes_stay_on_it_and_apart(seed: int, kind: str, lines: lis
             assert one[2] <= max(following[0], one[0]) or following[0] <= one[0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, alphabet.VOCABULARY - 1), max_size=60))
 def test_any_tokens_give_boxes_and_the_same_text_with_or_without(tokens: list[int]) -> None:
     page = prepare(Image.fromarray(drawn(24)[0]), MINI)

@@ -13,7 +13,7 @@ from tests.unit.mini.test_layout_kinds import kind_layout
 PLAIN = InkStyle(strength=0.0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(-2, 2), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0]))
 def test_single_letters_lie_at_their_truth(face: Face, degrees: float, seed: int, oversampled: float) -> None:
     """Each o of a sparse page has its centre of ink where the truth puts it, but for whole pixels of the font engine."""
@@ -40,7 +40,7 @@ def test_single_letters_lie_at_their_truth(face: Face, degrees: float, seed: int
         assert (window * rows).sum() / window.sum() + top == pytest.approx(y, abs=allowed)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["two_columns", "tables", "lists", "letter"]))
 def test_ink_is_near_every_true_glyph_of_skewed_pages(face: Face, seed: int, kind: str) -> None:
     layout = kind_layout(face, seed, kind, 640, 704, skew_share=1.0)

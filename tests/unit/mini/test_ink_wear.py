@@ -83,7 +83,7 @@ def test_words_stay_darker_than_the_paper_around_them(face: Face) -> None:
     assert np.mean([np.median(page) < 22 for page in pages]) <= 0.02
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seeds, st.sampled_from([0.0, 1.0]))
 def test_dark_edges_never_reach_a_word(face: Face, seed: int, skew_share: float) -> None:
     layout = kind_layout(face, seed, "prose", 448, 384, skew_share)
@@ -109,7 +109,7 @@ def test_dark_edges_are_drawn_where_there_is_room() -> None:
     assert max(shares) > 0.1
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seeds, st.integers(8, 200), st.integers(8, 200), st.floats(0, 1))
 def test_any_page_size_can_be_worn(seed: int, height: int, width: int, amount: float) -> None:
     generator = np.random.default_rng(seed)

@@ -19,7 +19,7 @@ seeds = st.integers(0, 2**32 - 1)
 sides = st.integers(6, 30).map(lambda cells: cells * tower.CELL_WIDTH)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds, sides, sides)
 def test_every_glyph_stands_inside_the_page(face: Face, seed: int, width: int, height: int) -> None:
     layout = made_layout(face, seed, width, height)
@@ -33,7 +33,7 @@ def test_every_glyph_stands_inside_the_page(face: Face, seed: int, width: int, h
             assert word.baseline - word.face.x_height * word.pixels > 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds)
 def test_true_tokens_say_the_text_and_name_the_strips(face: Face, seed: int) -> None:
     layout = made_layout(face, seed)
@@ -66,7 +66,7 @@ def test_letters_are_drawn_where_the_truth_says(face: Face) -> None:
         assert tall[-1] + 0.5 == pytest.approx(last, abs=2.0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seeds)
 def test_strip_labels_hold_the_glyphs_of_the_text(face: Face, seed: int) -> None:
     layout = made_layout(face, seed)
@@ -80,7 +80,7 @@ def test_strip_labels_hold_the_glyphs_of_the_text(face: Face, seed: int) -> None
     assert hits.mean() > 0.9  # two narrow glyphs may share a strip
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seeds)
 def test_doubt_spreads_each_strip_over_at_most_one(face: Face, seed: int) -> None:
     layout = made_layout(face, seed)
@@ -96,7 +96,7 @@ def test_doubt_spreads_each_strip_over_at_most_one(face: Face, seed: int) -> Non
     assert (likeliest == labels)[likeliest > 0].mean() > 0.8
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seeds, st.integers(3, 200), st.integers(4, 200), st.floats(0, 1))
 def test_ink_keeps_shape_and_type(seed: int, height: int, width: int, strength: float) -> None:
     generator = np.random.default_rng(seed)

@@ -39,7 +39,7 @@ def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(seeds, kinds, sides, sides)
 @example(seed=353, kind="contents", width=192, height=192)  # a foot of three lines ran into the head
 def test_words_stand_inside_the_page_and_apart(
@@ -61,7 +61,7 @@ def test_words_stand_inside_the_page_and_apart(
             assert not _meet(box, other)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(seeds, kinds, sides, sides)
 def test_lines_follow_downwards_or_open_a_column(
     face: Face, seed: int, kind: str, width: int, height: int
@@ -75,7 +75,7 @@ def test_lines_follow_downwards_or_open_a_column(
             assert alphabet.row_token(other[0].middle) > alphabet.row_token(one[0].middle)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seeds, kinds, st.sampled_from([0.0, 1.0]))
 def test_truth_says_the_text(face: Face, seed: int, kind: str, skew_share: float) -> None:
     layout = kind_layout(face, seed, kind, 640, 704, skew_share)
@@ -96,7 +96,7 @@ def test_truth_says_the_text(face: Face, seed: int, kind: str, skew_share: float
     assert (truth.y[truth.is_glyph] < 704).all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seeds, kinds, sides, sides)
 def test_marks_keep_off_the_letters(face: Face, seed: int, kind: str, width: int, height: int) -> None:
     layout = kind_layout(face, seed, kind, width, height)
@@ -108,7 +108,7 @@ def test_marks_keep_off_the_letters(face: Face, seed: int, kind: str, width: int
             assert not any(_meet(area, _letters_box(word)) for line in layout.lines for word in line)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds)
 def test_cut_letters_are_cut_and_far_from_the_text(face: Face, seed: int) -> None:
     style = LayoutStyle(kinds=(("prose", 1.0),), neighbour_share=1.0)

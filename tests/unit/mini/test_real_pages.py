@@ -80,7 +80,7 @@ def test_labels_name_the_glyph_in_each_strip(layout: PageLayout) -> None:
     assert 0.9 * truth.is_glyph.sum() < (labels > 0).sum() <= truth.is_glyph.sum()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_windows_show_the_words_they_say_and_no_others(
     pages: RealPages, layout: PageLayout, seed: int

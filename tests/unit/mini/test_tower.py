@@ -15,7 +15,7 @@ def test_stem_gives_one_strip_per_16_by_4_pixels() -> None:
     assert logits.shape == (1, 4, 24, tower.GLYPHS)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 5), st.integers(0, 23))
 def test_a_strip_reaches_the_token_of_its_cell_alone(row: int, column: int) -> None:
     merger = tower.CellMerger(16, 4).eval()
@@ -49,7 +49,7 @@ def test_ink_is_positive() -> None:
 tokens_after_begin = st.lists(st.integers(2, alphabet.VOCABULARY - 1), min_size=1, max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tokens_after_begin)
 def test_places_written_step_by_step_are_those_of_training(written: list[int]) -> None:
     tokens = torch.tensor([[alphabet.BEGIN, *written]])

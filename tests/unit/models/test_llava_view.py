@@ -45,7 +45,6 @@ def test_known_pages(width: int, height: int, canvas: tuple[int, int], tokens: i
 
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
-@settings(deadline=None)
 def test_counts_equal_those_of_transformers(width: int, height: int) -> None:
     counter = SimpleNamespace(
         image_processor=SimpleNamespace(
@@ -75,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(width=st.integers(8, 500), height=st.integers(8, 500), seed=st.integers(0, 9))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_tiles_equal_those_of_transformers(folder: Path, width: int, height: int, seed: int) -> None:
     image = noise_page(width, height, seed)
     theirs = LlavaOnevisionImageProcessorPil(**LLAVA_PROCESSOR)(image, return_tensors="np")["pixel_values"][0]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from transformers import AttentionInterface, Qwen2_5_VLConfig
@@ -39,7 +39,6 @@ def oracle() -> Qwen2_5_VLModel:
 
 
 @given(before=st.integers(0, 5), rows=st.integers(1, 9), columns=st.integers(1, 9), after=st.integers(1, 5))
-@settings(deadline=None)
 def test_positions_equal_those_of_transformers(
     oracle: Qwen2_5_VLModel, before: int, rows: int, columns: int, after: int
 ) -> None:
@@ -49,7 +48,6 @@ def test_positions_equal_those_of_transformers(
 
 
 @given(st.integers(1, 23), st.integers(1, 23))
-@settings(deadline=None)
 def test_window_order_equals_that_of_transformers(rows: int, columns: int) -> None:
     expected, _ = get_vision_window_index(torch.tensor([[1, 2 * rows, 2 * columns]]), 2, 112, 14)
     assert torch.equal(window_order(rows, columns, 4), expected)

@@ -54,7 +54,6 @@ def test_olmocr_brings_every_page_to_its_longest_side(
     st.integers(1, 6000),
     st.sampled_from(((3136, 12_845_056), (3136, 1_003_520), (200_704, 401_408), (3136, 3136))),
 )
-@settings(deadline=None)
 def test_sizes_equal_those_of_transformers(width: int, height: int, limits: tuple[int, int]) -> None:
     vision = made_vision(*limits)
     if max(width, height) > 200 * min(width, height):
@@ -75,7 +74,7 @@ def made_vision(min_pixels: int, max_pixels: int) -> ModelVision:
 
 
 @given(st.integers(30, 700), st.integers(30, 700), st.integers(0, 9))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_pixels_equal_those_of_transformers(width: int, height: int, seed: int) -> None:
     image = noise_page(width, height, seed)
     processor = Qwen2VLImageProcessorPil(**QWEN_PROCESSOR)

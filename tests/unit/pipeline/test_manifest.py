@@ -49,7 +49,7 @@ def _joined(documents: Sequence[SurveyedBatch], size: int) -> Iterator[SurveyedB
         )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(page_counts, st.integers(1, 7))
 def test_what_goes_in_comes_out_in_order_whatever_the_pieces(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], size: int
