@@ -303,15 +303,23 @@ def main() -> None:
     Ray (2.60) after `ray.shutdown`, those of Arrow (26.0). One of Arrow's that lets go of a Python object meanwhile
     aborts the process, and the exit code with it. Nothing of ours waits for an exit handler.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed before we began: what opens next would take its place
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
+    code: object = 0
     try:
         application()
     except SystemExit as end:
-        if not isinstance(end.code, int):
-            raise
-        with contextlib.suppress(OSError):  # whoever read our output may have gone
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(end.code)
+        code = end.code
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    if not isinstance(code, int):
+        raise SystemExit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # whoever read our output may have gone
+            stream.flush()
+    os._exit(code)
 
 
 def _storage_flags(

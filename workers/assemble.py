@@ -44,11 +44,11 @@ def assemble(
     assessment: Assessment | None,
     reader: Reader,
     cost: PageCost | None = None,
-    first_pass: PageText | None = None,
+    passes: tuple[PageText, ...] = (),
 ) -> PageRow:
     """The row of a page that became an image. Without `page_text` it was blank and not read.
 
-    `first_pass` is the sparse reading that a dense one replaced.
+    `passes` are the sparse reading and the dense one, where there were two; `page_text` is one of them.
     """
     verdict = assessment or assess_blank(package)
     row = replace(
@@ -75,7 +75,8 @@ def assemble(
     if page_text is None:
         return row
     failed = verdict.outcome is Outcome.FAILED
-    readings = [page_text] if first_pass is None else [first_pass, page_text]
+    readings = passes or (page_text,)
+    first = passes[0].text if passes else None
     return replace(
         row,
         text=None if failed else page_text.text,
@@ -89,9 +90,9 @@ def assemble(
         mean_logprob=page_text.mean_logprob,
         min_logprob_window=page_text.min_logprob_window,
         image_kv_read_share=page_text.image_kv_read_share,
-        dense_retry=first_pass is not None,
-        text_before_retry=first_pass.text if first_pass is not None else None,
-        retry_changed_text=first_pass.text != page_text.text if first_pass is not None else None,
+        dense_retry=first is not None,
+        text_before_retry=first,
+        retry_changed_text=first != page_text.text if first is not None else None,
         loop_share=page_text.loop_share,
         encode_seconds=sum(reading.encode_seconds for reading in readings),
         decode_seconds=sum(reading.decode_seconds for reading in readings),

@@ -14,6 +14,7 @@ from fastocr_core.config import DecodePolicy, EngineLimits
 from fastocr_core.output import PageText
 from workers.assess import Assessment, ReadingStandard, assess
 from workers.prepare import PagePackage, with_turned_view
+from workers.second_pass import NO_BETTER, second_stands
 
 if TYPE_CHECKING:
     from fastocr_core.engine import Engine
@@ -24,14 +25,14 @@ DENSE_SLOTS = 2  # few pages are read twice, and every slot keeps room for a pag
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A page that was read. `package` is the page as read: turned further if the model asked for it;
-    `first_pass` the sparse reading that a dense one replaced.
+    """A page that was read. `package` is the page as read: turned further if the model asked for it; `passes` the sparse
+    reading and the dense one where there were two, of which `page_text` is the better one.
     """
 
     page_text: PageText
     package: PagePackage
     assessment: Assessment
-    first_pass: PageText | None = None
+    passes: tuple[PageText, ...] = ()
 
 
 class PageReader:
@@ -93,7 +94,11 @@ class PageReader:
             failed = f"a dense second pass was tried and failed: {dense.error}"
             return Reading(page_text, package, replace(verdict, warnings=(*verdict.warnings, failed)))
         second = assess(dense, package, self.standard)
-        return Reading(dense, package, replace(second, warnings=verdict.warnings), first_pass=page_text)
+        passes = (page_text, dense)
+        if not second_stands(page_text, verdict, dense, second):
+            remarked = replace(verdict, warnings=(*verdict.warnings, NO_BETTER))
+            return Reading(page_text, package, remarked, passes)
+        return Reading(dense, package, replace(second, warnings=verdict.warnings), passes)
 
     async def _read_upright(self, package: PagePackage) -> tuple[PagePackage, PageText, str]:
         """Read, and once more turned if the model says that the page is not upright.

@@ -149,7 +149,7 @@ class RecognizeShards:
             reading.assessment,
             self._reader,
             cost,
-            reading.first_pass,
+            reading.passes,
         )
 
     def _count(self, rows: Sequence[PageRow]) -> None:

@@ -154,7 +154,7 @@ class PageRow:
     finished_at: Annotated[datetime | None, Column(INSTANT, "when the row was completed, UTC")] = None
 
     retry_changed_text: Annotated[
-        bool | None, Column(pa.bool_(), "whether the dense second pass read another text; null without one")
+        bool | None, Column(pa.bool_(), "whether the dense second pass changed the text; null without one")
     ] = None
     loop_share: Annotated[
         float | None, Column(pa.float64(), "share of the tokens that are one cycle, repeated up to the end")

@@ -38,7 +38,8 @@ def test_a_fresh_process_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
     start_up.main(shlex.split("--model tiny --processes 1"))
     report = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert report["processes"] == 1
-    assert 0 < report["second_load_seconds"] < report["load_seconds"] < report["total_seconds"]
+    assert 0 < report["load_seconds"] < report["total_seconds"]
+    assert report["second_load_seconds"] > 0
     assert report["weight_bytes"] > 1_000_000
 
 

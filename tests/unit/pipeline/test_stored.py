@@ -93,6 +93,26 @@ def test_what_is_no_table_is_said() -> None:
         read_table(InMemory(b"no table"), KEY)
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&- >/dev/null", ">&- 2>&-"])
+def test_a_command_keeps_its_exit_code_where_nobody_listens(closed: str) -> None:
+    for command, code in (("config show", 0), ("--help", 0), ("verify /nowhere/at/all", 1), ("nonsense", 2)):
+        line = f"{sys.executable} -m pipeline {command} {closed}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+def test_an_unforeseen_error_keeps_its_traceback_and_exit_code() -> None:
+    script = (
+        "import sys; from pipeline import cli\n"
+        "def broken(): raise RuntimeError('much')\n"
+        "cli.application = broken; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.endswith("RuntimeError: much\n")
+
+
 def test_a_command_ends_without_the_teardown_of_the_interpreter(tmp_path: Path) -> None:
     """Threads of libraries are still there then, and abort it now and then."""
     script = (

@@ -14,6 +14,7 @@ from workers.outcomes import Outcome, Reason
 from workers.page_reader import PageReader, Reading
 from workers.prepare import PagePackage, prepare_page
 from workers.rasterize import RasterPage
+from workers.second_pass import NO_BETTER
 
 SPARSE = DecodePolicy.fastocr(kept_share=0.05, floor=2, warmup_steps=1)
 ALWAYS_CONTENT, NEVER_CONTENT = Thresholds(-100.0, -100.0), Thresholds(0.0, -100.0)
@@ -68,17 +69,18 @@ def test_a_flagged_page_is_read_again_densely_and_both_texts_are_kept() -> None:
     assert [page.text for page in sparse] != [page.text for page in dense]
     readings = _read(SensibleTiny(), SPARSE, packages, NEVER_CONTENT)
     for reading, first, second in zip(readings, sparse, dense, strict=True):
-        assert reading.first_pass is not None
-        assert reading.first_pass.text == first.text
-        assert (reading.page_text.text, reading.page_text.policy) == (second.text, "dense")
+        assert [page.text for page in reading.passes] == [first.text, second.text]
+        better = second if second.mean_logprob >= first.mean_logprob else first
+        assert (reading.page_text.text, reading.page_text.policy) == (better.text, better.policy)
+        assert (NO_BETTER in reading.assessment.warnings) == (better is first)
         assert reading.assessment.outcome is Outcome.FLAGGED  # the judge is never content
 
 
 def test_a_dense_run_reads_no_page_twice_and_a_good_page_is_read_once() -> None:
     (flagged,) = _read(SensibleTiny(), DecodePolicy.dense(), [_package()], NEVER_CONTENT)
-    assert (flagged.first_pass, flagged.assessment.outcome) == (None, Outcome.FLAGGED)
+    assert (flagged.passes, flagged.assessment.outcome) == ((), Outcome.FLAGGED)
     (good,) = _read(SensibleTiny(), SPARSE, [_package()])
-    assert (good.first_pass, good.assessment.outcome) == (None, Outcome.OK)
+    assert (good.passes, good.assessment.outcome) == ((), Outcome.OK)
 
 
 def test_a_dense_pass_that_fails_leaves_the_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_a_dense_pass_that_fails_leaves_the_first_reading(monkeypatch: pytest.Mo
     monkeypatch.setattr(model, "encode", only_once)
     (reading,) = _read(model, SPARSE, [_package()], NEVER_CONTENT)
     assert reading.page_text.text
-    assert reading.first_pass is None
+    assert reading.passes == ()
     assert reading.assessment.outcome is Outcome.FLAGGED
     assert any("no second time" in warning for warning in reading.assessment.warnings)
 

@@ -225,12 +225,15 @@ def test_judgement(
 
 def test_a_second_pass_keeps_the_first_text() -> None:
     first = replace(TEXT, text="Hallo")
-    row = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER, first_pass=first)
+    row = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER, passes=(first, TEXT))
     assert (row.dense_retry, row.text_before_retry, row.text) == (True, "Hallo", "Hello")
     assert row.retry_changed_text
     assert row.decode_seconds == pytest.approx(2 * TEXT.decode_seconds)
-    same = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER, first_pass=TEXT)
+    same = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER, passes=(TEXT, TEXT))
     once = assemble(EXPECTED, PACKAGE, TEXT, assess(TEXT, PACKAGE), READER)
+    stood = assemble(EXPECTED, PACKAGE, first, assess(first, PACKAGE), READER, passes=(first, TEXT))
+    assert (stood.dense_retry, stood.text_before_retry, stood.text) == (True, "Hallo", "Hallo")
+    assert not stood.retry_changed_text
     assert (same.retry_changed_text, once.retry_changed_text, once.dense_retry) == (False, None, False)
 
 

@@ -83,12 +83,16 @@ def test_text_far_from_the_amount_of_ink_is_noticed() -> None:
 LINES = tuple(_block(top, top + 20, f"line {top} of the print") for top in range(0, 400, 20))
 
 
+def _steps(top: float) -> tuple[tuple[float, float, float, float], ...]:
+    return tuple((x, top + x / 15, x + 120, top + x / 15 + 22) for x in (40.0, 180.0, 320.0, 460.0))
+
+
 def test_lines_read_again_from_the_same_place_are_noticed() -> None:
     assert read_twice_share(replace(TEXT, blocks=LINES)) == 0.0
     assert read_twice_share(replace(TEXT, blocks=LINES + LINES)) == pytest.approx(0.5)
     moved = tuple(_block(top + 3, top + 24, f"Line {top}, of the Print!") for top in range(0, 400, 20))
     assert read_twice_share(replace(TEXT, blocks=LINES + moved)) == pytest.approx(0.5)
-    page = replace(TEXT, text=PLAIN * 2, blocks=LINES + LINES[:5])
+    page = replace(TEXT, text=PLAIN * 2, blocks=LINES + LINES[:8])
     verdict = assess(
         page, replace(PACKAGE, prepared=replace(PAGE, views=(np.tile(PRINTED[20:60], (5, 1, 1)),)))
     )
@@ -101,6 +105,14 @@ def test_what_says_the_same_in_another_place_was_not_read_twice() -> None:
     assert read_twice_share(replace(TEXT, blocks=form)) == 0.0
     assert read_twice_share(replace(TEXT, blocks=(Block("text", None, "no place told"),) * 2)) == 0.0
     assert read_twice_share(replace(TEXT, blocks=(_block(0, 20, "12"), _block(0, 20, "12")))) == 0.0
+    askew = tuple(  # lines of a page that is not straight: their boxes overlap, those of their words do not
+        Block("line", (40.0, top, 760.0, top + 70), "one line like another", _steps(top))
+        for top in (0.0, 20.0, 40.0)
+    )
+    assert read_twice_share(replace(TEXT, blocks=askew)) == 0.0
+    assert read_twice_share(replace(TEXT, blocks=askew + askew)) == pytest.approx(0.5)
+    thin = Block("text", (0.0, 0.0, 1e-170, 1e-170), "the same words")
+    assert read_twice_share(replace(TEXT, blocks=(thin, thin))) == 0.0
     other = (
         _block(0, 20, "Name of the applicant"),
         Block("line", (760.0, 0.0, 900.0, 20.0), "Name of the applicant"),
