@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from pipeline.planner import Part, group_parts
 from pipeline.spilled import CountsByDocument
-from pipeline.stored import read_facts, read_table
+from pipeline.stored import numbers_below, read_facts, read_table
 from workers.assemble import document_row
 from workers.layout import DOCUMENTS_FOLDER, PAGES_FOLDER, SUCCESS_KEY, documents_key, part_key
 from workers.manifest_reader import ManifestReader
 from workers.object_store import ObjectStore, StorageDamaged, StorageMissing
 from workers.outcomes import Outcome, Reason
-from workers.schema import DocumentRow, ManifestPage, rows_to_table
+from workers.schema import PAGE_SCHEMA, DocumentRow, ManifestPage, rows_to_table
 
 DOCUMENTS_PER_PART = 100_000
 ROWS_AT_ONCE = 1024
@@ -75,7 +75,7 @@ def count_parts(store: ObjectStore, manifest: ManifestReader, parts: Iterable[Pa
     tally = Tally()
     for part in parts:
         key = part_key(part.part_index)
-        columns = _published(store, key, COLUMNS).to_pydict()
+        columns = _published(store, key, COLUMNS, PAGE_SCHEMA).to_pydict()
         expected = manifest.pages(part.first_row, part.page_count)
         check_part([page.page_id for page in expected], columns["page_id"], key)
         _add(tally, columns)
@@ -89,6 +89,7 @@ def check_run(store: ObjectStore, manifest: ManifestReader) -> Tally:
     Of a complete target, the document table and the closing mark too. Raises `LedgerError`.
     """
     parts = group_parts(manifest.shards)
+    _refuse_unfinished(store, parts)
     _refuse_strangers(store, PAGES_FOLDER, {part_key(part.part_index) for part in parts})
     tally = count_parts(store, manifest, parts)
     if tally.pages != manifest.page_count:
@@ -170,13 +171,27 @@ def document_rows(manifest: ManifestReader, tally: Tally) -> Iterator[DocumentRo
         )
 
 
-def _published(store: ObjectStore, key: str, columns: Sequence[str] | None = None) -> pa.Table:
+def _published(
+    store: ObjectStore, key: str, columns: Sequence[str] | None = None, schema: pa.Schema | None = None
+) -> pa.Table:
     try:
-        return read_table(store, key, columns)
+        return read_table(store, key, columns, schema=schema)
     except StorageMissing as error:
         raise LedgerError(f"The ledger does not add up: {key} was never published.") from error
     except StorageDamaged as error:
         raise LedgerError(f"The ledger does not add up: {error}") from error
+
+
+def _refuse_unfinished(store: ObjectStore, parts: Collection[Part]) -> None:
+    """What is still to come is not missing; without the mark nobody has said that all is there."""
+    if store.exists(SUCCESS_KEY):
+        return
+    missing = {part.part_index for part in parts} - numbers_below(store, PAGES_FOLDER, part_key)
+    if missing:
+        raise LedgerError(
+            f"The run is not complete: {len(missing)} of {len(parts)} parts are not published yet. "
+            "The command that began it carries it on."
+        )
 
 
 def _refuse_strangers(store: ObjectStore, folder: str, expected: Collection[str]) -> None:

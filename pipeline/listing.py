@@ -94,7 +94,9 @@ def freeze_listing(store: ObjectStore, objects: Iterable[StoredObject]) -> Froze
 def listed_batches(store: ObjectStore, listing: FrozenListing) -> Iterator[Batch]:
     """The batches of a frozen listing in order, one piece in memory at a time."""
     for piece in range(listing.pieces):
-        table = read_table(store, listing_key(listing.listing_id, piece), LISTING_SCHEMA.names)
+        table = read_table(
+            store, listing_key(listing.listing_id, piece), LISTING_SCHEMA.names, schema=LISTING_SCHEMA
+        )
         for batch_index, rows in groupby(table.to_pylist(), key=itemgetter("batch_index")):
             yield Batch(batch_index, tuple(_stored(row) for row in rows))
 

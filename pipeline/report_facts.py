@@ -6,8 +6,9 @@ memory does not grow with the archive.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.claim import read_claim
-from pipeline.stored import numbers_below, read_facts
+from pipeline.stored import check_columns, checked_rows, numbers_below, read_facts, whole
 from pipeline.summary import RunStatus, inspect_target
 from workers.layout import DOCUMENTS_FOLDER, PAGES_FOLDER, SUCCESS_KEY, documents_key, manifest_key, part_key
-from workers.object_store import ObjectStore, StorageDamaged
+from workers.object_store import ObjectStore
 from workers.outcomes import DocumentOutcome, Outcome
+from workers.schema import DOCUMENT_SCHEMA, MANIFEST_DOCUMENT_SCHEMA, PAGE_SCHEMA
 
 LISTED_PER_REASON = 20
 MOST_REASONS = 40
@@ -103,8 +105,7 @@ def target_facts(store: ObjectStore, listed_per_reason: int = LISTED_PER_REASON)
     finished_at = str(read_facts(store, SUCCESS_KEY).get("finished_at", "")) if complete else None
     pages = PageFacts(listed_per_reason=listed_per_reason)
     for number in sorted(numbers_below(store, PAGES_FOLDER, part_key)):
-        for group in row_groups(store, part_key(number), COUNT_COLUMNS):
-            count_group(pages, group)
+        row_groups(store, part_key(number), COUNT_COLUMNS, PAGE_SCHEMA, partial(count_group, pages))
     return TargetFacts(status, claim, finished_at, pages, _document_facts(store, complete))
 
 
@@ -115,27 +116,23 @@ class RowGroup:
     file: pq.ParquetFile
     number: int
     table: pa.Table
+    schema: pa.Schema
 
     def more(self, columns: Sequence[str]) -> pa.Table:
         """Other columns of the same rows; those the file lacks are left out."""
         there = [name for name in columns if name in self.file.schema_arrow.names]
-        return self.file.read_row_group(self.number, columns=there)
+        return checked_rows(self.file, self.number, there, self.schema)
 
 
-def row_groups(store: ObjectStore, key: str, columns: Sequence[str]) -> Iterator[RowGroup]:
-    """The row groups of a Parquet object, one at a time; raises `StorageDamaged` if it is not whole."""
-    try:
-        with store.open(key) as reader:
-            file = pq.ParquetFile(reader)
-            lacking = sorted(set(columns) - set(file.schema_arrow.names))
-            if lacking:
-                raise StorageDamaged(
-                    f"{store.uri(key)} is damaged (it lacks the columns {', '.join(lacking)})."
-                )
-            for number in range(file.num_row_groups):
-                yield RowGroup(file, number, file.read_row_group(number, columns=list(columns)))
-    except (pa.ArrowException, OSError) as error:
-        raise StorageDamaged(f"{store.uri(key)} is damaged ({error}).") from error
+def row_groups(
+    store: ObjectStore, key: str, columns: Sequence[str], schema: pa.Schema, look: Callable[[RowGroup], None]
+) -> None:
+    """`look` at the row groups of a Parquet object, one at a time; raises `StorageDamaged` if it is not whole."""
+    with whole(store, key), store.open(key) as reader:
+        file = pq.ParquetFile(reader)
+        check_columns(file, columns)
+        for number in range(file.num_row_groups):
+            look(RowGroup(file, number, checked_rows(file, number, columns, schema), schema))
 
 
 def count_group(facts: PageFacts, group: RowGroup) -> None:
@@ -218,10 +215,15 @@ def _document_facts(store: ObjectStore, complete: bool) -> DocumentFacts:
         ]
     else:
         keys = sorted(stored.key for stored in store.list(manifest_key("documents").rpartition("/")[0] + "/"))
+    columns = DOCUMENT_COLUMNS if complete else MANIFEST_COLUMNS
+    schema = DOCUMENT_SCHEMA if complete else MANIFEST_DOCUMENT_SCHEMA
+
+    def count(group: RowGroup) -> None:
+        for row in group.table.to_pylist():
+            _count_document(facts, row)
+
     for key in keys:
-        for group in row_groups(store, key, DOCUMENT_COLUMNS if complete else MANIFEST_COLUMNS):
-            for row in group.table.to_pylist():
-                _count_document(facts, row)
+        row_groups(store, key, columns, schema, count)
     return facts
 
 

@@ -108,7 +108,7 @@ def _parquet_entries(store: ObjectStore, stored: StoredObject) -> Iterator[Entry
                 for row in batch.to_pylist():
                     place += 1
                     yield _entry(place, {name.lower(): value for name, value in row.items()}, stored)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise StorageDamaged(f"{stored.uri} is no readable Parquet file ({error}).") from error
 
 

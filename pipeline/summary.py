@@ -17,6 +17,7 @@ from workers.layout import DOCUMENTS_FOLDER, PAGES_FOLDER, SUCCESS_KEY, document
 from workers.manifest_reader import ManifestReader
 from workers.object_store import ObjectStore
 from workers.outcomes import DocumentOutcome, Outcome
+from workers.schema import DOCUMENT_SCHEMA, PAGE_SCHEMA
 
 LISTED_FAILURES = 20
 PREVIEW_DOCUMENTS = 8
@@ -202,7 +203,7 @@ def _quarantined(store: ObjectStore) -> tuple[int, list[str]]:
     listed: list[str] = []
     for number in sorted(numbers_below(store, DOCUMENTS_FOLDER, documents_key)):
         wanted = {"outcome": str(DocumentOutcome.QUARANTINED)}
-        table = read_table(store, documents_key(number), QUARANTINE_COLUMNS, wanted)
+        table = read_table(store, documents_key(number), QUARANTINE_COLUMNS, wanted, DOCUMENT_SCHEMA)
         count += table.num_rows
         for row in table.slice(0, LISTED_FAILURES - len(listed)).to_pylist():
             listed.append(f"{row['source_uri']}: {row['reason']}")
@@ -214,7 +215,7 @@ def _failures(store: ObjectStore) -> Iterator[str]:
     listed = 0
     for number in sorted(numbers_below(store, PAGES_FOLDER, part_key)):
         wanted = {"outcome": str(Outcome.FAILED)}
-        table = read_table(store, part_key(number), FAILURE_COLUMNS, wanted)
+        table = read_table(store, part_key(number), FAILURE_COLUMNS, wanted, PAGE_SCHEMA)
         for row in table.to_pylist():
             if listed == LISTED_FAILURES:
                 return
@@ -227,7 +228,7 @@ def _first_lines(store: ObjectStore) -> Iterator[FirstLines]:
     numbers = sorted(numbers_below(store, PAGES_FOLDER, part_key))
     seen: Counter[str] = Counter()
     for number in numbers[:1]:
-        for row in read_table(store, part_key(number), PREVIEW_COLUMNS).to_pylist():
+        for row in read_table(store, part_key(number), PREVIEW_COLUMNS, schema=PAGE_SCHEMA).to_pylist():
             lines = [line for line in (row["text"] or "").splitlines() if line.strip()]
             if not lines or seen[row["source_uri"]]:
                 continue

@@ -1,6 +1,7 @@
 """The report tells what lies at a target, and shows every text as text."""
 
 from collections import Counter
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,14 +16,14 @@ from pipeline.outcome_words import DOCUMENT_OUTCOME_WORDS, OUTCOME_WORDS, REASON
 from pipeline.planner import ShardLimits
 from pipeline.report import build_report, write_report
 from pipeline.report_charts import Curve, chart
-from pipeline.report_facts import PageFacts, count_group, row_groups
+from pipeline.report_facts import COUNT_COLUMNS, PageFacts, count_group, row_groups
 from pipeline.report_html import element, visible
 from tests.unit.pipeline.factory import manifest_page, page_row, surveyed
 from tests.unit.pipeline.hostile_target import ATTACKS, PAGES, hostile_target
 from workers.layout import part_key
 from workers.object_store import LocalStore, StorageDamaged, StorageMissing
 from workers.outcomes import DocumentOutcome, Outcome, Reason
-from workers.schema import rows_to_table, table_to_parquet
+from workers.schema import PAGE_SCHEMA, rows_to_table, table_to_parquet
 
 DOCUMENT_TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "b", "div", "pre"}
 TABLE_TAGS = {"table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
@@ -126,10 +127,7 @@ def test_long_lists_are_cut_and_say_how_many_more(tmp_path: Path) -> None:
     rows = [page_row(manifest_page("a", index, 60), "failed") for index in range(60)]
     store.put(part_key(0), table_to_parquet(rows_to_table(rows), row_group_rows=7))
     facts = PageFacts(listed_per_reason=20)
-    for group in row_groups(
-        store, part_key(0), ["outcome", "reason", "flags", "dense_retry", "image_tokens", "output_tokens"]
-    ):
-        count_group(facts, group)
+    row_groups(store, part_key(0), COUNT_COLUMNS, PAGE_SCHEMA, partial(count_group, facts))
     ((key, listed),) = facts.listed.items()
     assert [page.page_index for page in listed] == list(range(20))
     assert facts.reasons[key] == 60
@@ -144,10 +142,7 @@ def test_reasons_beyond_the_closed_list_do_not_grow_without_end(tmp_path: Path) 
     table = rows_to_table(rows).set_column(11, "reason", [[f"reason {index}" for index in range(300)]])
     store.put(part_key(0), table_to_parquet(table))
     facts = PageFacts()
-    for group in row_groups(
-        store, part_key(0), ["outcome", "reason", "flags", "dense_retry", "image_tokens", "output_tokens"]
-    ):
-        count_group(facts, group)
+    row_groups(store, part_key(0), COUNT_COLUMNS, PAGE_SCHEMA, partial(count_group, facts))
     assert sum(facts.reasons.values()) == 300
     assert len({reason for _, reason in facts.reasons}) <= 41
 
