@@ -135,12 +135,15 @@ class Engine:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Finish what was submitted, then stop. Harmless when repeated."""
+        """Finish what was submitted, then stop, and let go of the cache. Harmless when repeated."""
         with self._wake:
             self._closed = True
             self._wake.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is threading.current_thread():
+            return
+        if self._thread is not None:
             self._thread.join()
+        self._batch = None
 
     def __enter__(self) -> "Engine":
         return self

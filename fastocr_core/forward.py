@@ -107,13 +107,16 @@ class DecoderForward:
 
     def _forward(self, embeddings: Tensor, positions: Tensor) -> Tensor:
         """[B, T, hidden] at positions [axes, B, T] -> hidden states [B, T, hidden]."""
-        output = self._model.decoder(
-            inputs_embeds=embeddings,
-            position_ids=positions[0] if len(positions) == 1 else positions,
-            use_cache=True,
-            **{self._cache_argument: self._cache},
-            **(self._cache.step_keywords() if self._cache_argument == "past_key_values" else {}),
-        )
+        try:
+            output = self._model.decoder(
+                inputs_embeds=embeddings,
+                position_ids=positions[0] if len(positions) == 1 else positions,
+                use_cache=True,
+                **{self._cache_argument: self._cache},
+                **(self._cache.step_keywords() if self._cache_argument == "past_key_values" else {}),
+            )
+        finally:
+            self._cache.end_forward()
         hidden: Tensor = output.last_hidden_state
         return hidden
 

@@ -173,6 +173,12 @@ class SlotCache(Cache):  # type: ignore[misc]
         self._write_rows = (self._first_rows + written).flatten()  # [slots * kv_heads]
         self._prefill, self._step = None, step
 
+    def end_forward(self) -> None:
+        """The forward that was begun is over, or failed. What it was about points back to this cache: kept, the two would
+        hold hundreds of megabytes until garbage is collected, which nobody does on account of memory.
+        """
+        self._step = None
+
     def step_keywords(self) -> dict[str, object]:
         """The running step as keyword arguments, which a decoder hands down to its attention function."""
         return {STEP_KEY: self._step}
