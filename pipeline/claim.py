@@ -22,7 +22,7 @@ from workers.layout import (
     STAGED_FOLDER,
     SUCCESS_KEY,
 )
-from workers.object_store import ObjectStore, StorageError, honours_put_if_absent
+from workers.object_store import ObjectStore, StorageError, StorageMissing, honours_put_if_absent
 
 DISTRIBUTIONS = ("fastocr-batch", "ray", "torch", "transformers", "pyarrow", "pymupdf", "pillow", "numpy")
 
@@ -63,7 +63,10 @@ def claim_target(store: ObjectStore, config: RunConfig) -> str:
 
 def read_claim(store: ObjectStore) -> Mapping[str, Any]:
     """What `_run.json` says; raises `StorageMissing` if the target was never begun."""
-    return read_facts(store, RUN_KEY, ("run_id", "hash", "text_values"))
+    try:
+        return read_facts(store, RUN_KEY, ("run_id", "hash", "text_values"))
+    except StorageMissing as error:
+        raise StorageMissing(f"There is no run at {store.root}: it holds no {RUN_KEY}.") from error
 
 
 def is_complete(store: ObjectStore) -> bool:

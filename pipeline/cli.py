@@ -409,6 +409,7 @@ def _status(target: str, storage: "StorageSettings") -> int:
 
 
 def _verify(target: str, storage: "StorageSettings") -> int:
+    from pipeline.claim import read_claim
     from pipeline.config import normalised_location
     from pipeline.ledger import check_run
     from pipeline.summary import tally_counts
@@ -416,6 +417,7 @@ def _verify(target: str, storage: "StorageSettings") -> int:
     from workers.object_store import open_store
 
     store = open_store(normalised_location(target), storage)
+    read_claim(store)
     tally = check_run(store, ManifestReader(store))
     say(f"{tally.pages} pages, each published exactly once: {tally_counts(tally)}")
     return 0

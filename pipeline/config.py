@@ -314,7 +314,8 @@ def _explained(error: ValidationError) -> str:
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         message = f"There is no setting {key!r}; see `config show` for all of them."
     elif first["type"] == "missing":
-        message = f"The setting {key!r} is missing."
+        given = f"; give it as {key.upper()}, or in the configuration" if key in ("source", "target") else ""
+        message = f"The setting {key!r} is missing{given}."
     else:
         said = str(first["msg"]).removeprefix("Value error, ")
         message = f"The setting {key!r} is not valid: {said}."

@@ -171,7 +171,11 @@ def _token_expression(token: str) -> str:
 
 
 def refuse_nested(source: str, target: str) -> None:
-    """What a run writes must be nothing that its source would take for a document; raises `ConfigError`."""
+    """What a run writes must be nothing that its source would take for a document, and needs a place; raises
+    `ConfigError`.
+    """
+    if not is_s3(target) and os.path.exists(target) and not os.path.isdir(target):
+        raise ConfigError(f"The target {target} is a file; name a folder.")
     if is_s3(source) != is_s3(target) or (not is_s3(source) and os.path.isfile(source)):
         return
     takes = _taken_by(source)

@@ -35,11 +35,18 @@ def write_view(
         raise ValueError(
             f"{' and '.join(given)} choose what a .png or .gif shows; an .html shows the whole reading"
         )
+    if not document.exists():
+        raise ValueError(f"There is no file {document}.")
+    if document.is_dir():
+        raise ValueError(f"{document} is a folder; name one image or PDF.")
     chosen = None if steps is None else step_span(steps)
     shares = part_span(part or WHOLE_PAGE)
     check_output(document, output)
     drawn = view_page(document, page - 1, model, policies, prompt, kind, chosen, shares)
-    output.write_bytes(drawn)
+    try:
+        output.write_bytes(drawn)
+    except OSError as error:
+        raise OSError(f"{output} cannot be written: {error.strerror or error}") from error
     return f"{output}: {len(drawn) / 1e6:.1f} MB, open it in any browser"
 
 

@@ -76,7 +76,6 @@ def assemble(
         return row
     failed = verdict.outcome is Outcome.FAILED
     readings = passes or (page_text,)
-    first = passes[0].text if passes else None
     return replace(
         row,
         text=None if failed else page_text.text,
@@ -90,9 +89,9 @@ def assemble(
         mean_logprob=page_text.mean_logprob,
         min_logprob_window=page_text.min_logprob_window,
         image_kv_read_share=page_text.image_kv_read_share,
-        dense_retry=first is not None,
-        text_before_retry=first,
-        retry_changed_text=first != page_text.text if first is not None else None,
+        dense_retry=bool(passes),
+        text_before_retry=passes[0].text if passes else None,
+        retry_changed_text=passes[0].text != page_text.text if passes else None,
         loop_share=page_text.loop_share,
         encode_seconds=sum(reading.encode_seconds for reading in readings),
         decode_seconds=sum(reading.decode_seconds for reading in readings),

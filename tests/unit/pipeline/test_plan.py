@@ -111,7 +111,7 @@ def test_the_source_may_stand_in_the_configuration(archive: Path, tmp_path: Path
     assert "There is no folder" in _run(str(archive / "nowhere"), "--config", str(file), code=1), (
         "the line wins"
     )
-    assert "The setting 'source' is missing." in _run(code=2)
+    assert "The setting 'source' is missing; give it as SOURCE, or in the configuration." in _run(code=2)
 
 
 def test_the_bill_is_arithmetic() -> None:
