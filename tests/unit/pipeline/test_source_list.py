@@ -76,6 +76,14 @@ def test_a_document_called_like_a_list_is_a_document(tmp_path: Path) -> None:
     assert len(_uris(tmp_path)) == 4  # in a folder nothing is a list
 
 
+def _parquet_of(uri: bytes) -> bytes:
+    """A table of one location, whatever its bytes."""
+    text = pa.Array.from_buffers(pa.string(), 1, pa.array([uri], pa.binary()).buffers())
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"uri": text}), sink)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "error", "words"),
     [
@@ -91,6 +99,13 @@ def test_a_document_called_like_a_list_is_a_document(tmp_path: Path) -> None:
         ("a.csv", b"bucket,key\nscans,\n", ConfigError, "entry 2 names no document"),
         ("a.csv", b"key,version_id\na.pdf,v7\n", ConfigError, "asks for a version"),
         ("a.parquet", b"PAR1 and no more", StorageDamaged, "no readable Parquet"),
+        ("a.parquet", _parquet_of(b"caf\xe9.pdf"), StorageDamaged, "no readable Parquet"),
+        (
+            "a.parquet",
+            _parquet_of(b"a.pdf").replace(b"uri", b"\xffri"),
+            StorageDamaged,
+            "no readable Parquet",
+        ),
     ],
 )
 def test_a_list_that_cannot_be_followed_is_one_sentence(
