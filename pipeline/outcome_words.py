@@ -50,6 +50,7 @@ FLAG_WORDS: dict[str, str] = {
     "off_ink": "Much of the text stands where nothing is printed.",
     "little_text": "Far less was read than there are letters on the page.",
     "much_text": "More was read than there is ink for on the page.",
+    "missed_text": "Lines of print on the page have no place in the text; it may have ended early.",
     "read_twice": "Lines were read again that had been read before, from the same place.",
     "mixed_scripts": "Letters of other scripts stand inside words, or alone.",
     "no_text": "There are marks on the page, or part of it is missing, and nothing was read.",

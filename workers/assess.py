@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastocr_core.confidence import GUESSED, Thresholds
 from fastocr_core.output import PageText
 from workers.ink_check import check_ink
+from workers.missed_text import MISSED_TEXT, missed_share
 from workers.outcomes import Outcome, Reason
 from workers.prepare import PagePackage
 from workers.read_twice import READ_TWICE, read_twice_share
@@ -44,8 +45,9 @@ def assess(page_text: PageText, package: PagePackage, standard: ReadingStandard 
 
     Flags: loop; truncated (the token limit was reached); suspicious, followed by why: low_confidence, unsteady
     (a stretch of low confidence), off_ink (text where nothing is printed), little_text, much_text (for the marks
-    on the page), read_twice, mixed_scripts; no_text (marks on the page or content missing from it, and nothing read);
-    cut_short (part of the page is missing from the file); repaired.
+    on the page), missed_text (lines of print that no line of the text covers), read_twice, mixed_scripts; no_text
+    (marks on the page or content missing from it, and nothing read); cut_short (part of the page is missing from the
+    file); repaired.
     """
     if page_text.finish_reason == "error":
         detail = (page_text.error or "the model failed")[:MAX_ERROR_CHARACTERS]
@@ -102,6 +104,8 @@ def _suspicions(page_text: PageText, package: PagePackage, standard: ReadingStan
         found.append("little_text")
     if standard.whole_page and ink.much_text:
         found.append("much_text")
+    if standard.whole_page and missed_share(page_text, package.prepared, package.letters) >= MISSED_TEXT:
+        found.append("missed_text")
     if read_twice_share(page_text) >= READ_TWICE:
         found.append("read_twice")
     if script_mix(page_text.text).is_odd:

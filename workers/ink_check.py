@@ -51,12 +51,12 @@ def off_ink_share(page_text: PageText, prepared: PreparedPage) -> float:
         if block.box is None or not count:
             continue
         placed += count
-        if not _has_ink(grey, _in_view(block.box, prepared)):
+        if not _has_ink(grey, box_in_view(block.box, prepared)):
             off += count
     return off / placed if placed >= LEAST_PLACED_CHARACTERS else 0.0
 
 
-def _in_view(
+def box_in_view(
     box: tuple[float, float, float, float], prepared: PreparedPage
 ) -> tuple[float, float, float, float]:
     """A box in pixels of the given image, in pixels of view 0."""
@@ -70,6 +70,8 @@ def _in_view(
 
 def _has_ink(grey: NDArray[np.uint8] | NDArray[np.float64], box: tuple[float, float, float, float]) -> bool:
     height, width = grey.shape
+    if not np.isfinite(box).all():
+        return False
     left, top = max(0, int(box[0])), max(0, int(box[1]))
     right, bottom = min(width, int(box[2]) + 1), min(height, int(box[3]) + 1)
     if left >= right or top >= bottom:

@@ -110,6 +110,14 @@ def turn_of(tones: InkTones) -> TurnEvidence:
     return TurnEvidence(degrees, abs(across.neighbours - down.neighbours), across, down, tones.contrast)
 
 
+def letters_in_lines(boxes: Boxes, width: int) -> int:
+    """How many of the marks [n, 5] of an upright image `width` pixels wide stand in lines of print, and for sure: the dots of
+    a strip of halftone have a little more neighbours along it than across it.
+    """
+    down = _evidence(_turned_left(boxes, width)).neighbours
+    return max(0, _evidence(boxes).neighbours - round(LINE_RATIO * down))
+
+
 def ink_tones(image: Image.Image) -> InkTones:
     """Part ink from paper; the quick half of the work."""
     grey = image if image.mode == "L" else image.convert("L")
