@@ -32,6 +32,10 @@ _JOINED_INK = (
     3.0  # pixels of ink per pixel of width: a line of words that touch or stand on their underline ...
 )
 _JOINED_HEIGHT = 0.9 * TARGET_X_HEIGHT_PIXELS  # ... and at least as high as its letters; a thick bar is lower
+_RULE_PIXELS, _RULE_HEIGHT = (
+    4,
+    0.035,
+)  # a rule is so high, and on a turned page that share of its width besides
 _MARK_PIXELS = 3  # lower marks are specks
 _WHOLE_PAGE = Split((Stretch(-math.inf, -math.inf, math.inf, math.inf),), 0.0)
 
@@ -59,7 +63,8 @@ def parts_of(page: PreparedPage, paper: int, grid: Grid) -> tuple[PreparedPage, 
         (heights >= low) & (heights <= high) & (widths <= _LETTER_WIDTH) & (marks[:, 4] >= _LETTER_INK)
     )
     boxes = marks[:, :4]
-    split = split_columns(boxes[is_letter], TARGET_X_HEIGHT_PIXELS) or _WHOLE_PAGE
+    is_rule = (widths > _LETTER_WIDTH) & (heights <= _RULE_HEIGHT * widths + _RULE_PIXELS)
+    split = split_columns(boxes[is_letter], TARGET_X_HEIGHT_PIXELS, boxes[is_rule]) or _WHOLE_PAGE
     small = (heights <= high) & (widths <= _LETTER_WIDTH)
     joined = (
         (heights <= 2 * high)

@@ -26,9 +26,18 @@ _CLOSE = 0.55  # of the height of a column that lines at their usual distance fi
 _LEAST_LETTERS = 60
 _TRIED = 6  # candidates for a gutter, the longest first
 _TURNS = tuple(round(0.3 * step, 1) for step in range(-6, 7))  # degrees of skew that are told apart
+_MARK_WIDTH, _MARK_GAP = 4.0, 3.4  # of the marks of a list at most, and of the room between them and the text
+_LEAST_MARKS, _MARKED_LINES = 2, 0.5  # marks in a column, and the largest share of its lines that have one
+_SECTION_GAP, _SAME_FOOT, _SECTIONS = (
+    1.5,
+    0.5,
+    2,
+)  # of side heads: room above, of the usual pitch; line; number
+_MOST_RULES = 3  # on a page; more are those of a table, and no column ends at them
 _LONE_LINE, _LONE_GAP = 3.2, 3.0  # a running head or foot: at most so high, at least so far away
 
 Boxes = NDArray[np.int64]  # [N, 4]: left, top, right, bottom (exclusive), pixels
+_NO_BOXES: Boxes = np.zeros((0, 4), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +74,16 @@ def upright(boxes: Boxes, degrees: float) -> tuple[NDArray[np.float64], NDArray[
     return x + slope * y, y - slope * x
 
 
-def split_columns(letters: Boxes, x_height: float) -> Split | None:
+def split_columns(letters: Boxes, x_height: float, rules: Boxes = _NO_BOXES) -> Split | None:
     """Cut a page between columns of running text; None where there are none.
 
-    letters: boxes of single letters; x_height: of the body text, pixels.
+    letters: boxes of single letters; x_height: of the body text, pixels; rules: boxes of lines drawn across, at which
+    columns end.
     """
     if len(letters) < _LEAST_LETTERS:
         return None
     degrees = skew_of(letters, x_height)
-    stretches = tuple(_Page(letters, x_height, degrees).stretches(-math.inf, math.inf))
+    stretches = tuple(_Page(letters, x_height, degrees, rules).stretches(-math.inf, math.inf))
     return Split(stretches, degrees) if len(stretches) > 1 else None
 
 
@@ -92,12 +102,17 @@ def skew_of(letters: Boxes, x_height: float) -> float:
 class _Page:
     """Letters of a page at one skew."""
 
-    def __init__(self, letters: Boxes, x_height: float, degrees: float) -> None:
+    def __init__(self, letters: Boxes, x_height: float, degrees: float, rules: Boxes) -> None:
         x, y = upright(letters, degrees)
         wide, high = (letters[:, 2] - letters[:, 0]) / 2, (letters[:, 3] - letters[:, 1]) / 2
         self._unit = x_height
         order = np.argsort(y, kind="stable")
         self._boxes = np.stack([x - wide, y - high, x + wide, y + high], axis=1)[order] / x_height
+        if len(rules) > _MOST_RULES:
+            rules = _NO_BOXES
+        x, y = upright(rules, degrees)
+        wide = (rules[:, 2] - rules[:, 0]) / 2
+        self._rules = np.stack([x - wide, y, x + wide, y], axis=1) / x_height
 
     def stretches(self, top: float, bottom: float) -> Iterator[Stretch]:
         """What lies between two heights (x-heights), in reading order; nothing without letters."""
@@ -105,7 +120,7 @@ class _Page:
         boxes = self._boxes[(middle >= top) & (middle < bottom)]
         if not len(boxes):
             return
-        found = _columns(boxes)
+        found = _columns(boxes, self._rules)
         if found is None:
             yield self._stretch(-math.inf, top, math.inf, bottom)
             return
@@ -127,15 +142,19 @@ class _Columns:
     edges: tuple[float, ...]
 
 
-def _columns(boxes: NDArray[np.float64]) -> _Columns | None:
-    """The highest block of columns among letters (x-heights), None where no gutter holds."""
+def _columns(boxes: NDArray[np.float64], rules: NDArray[np.float64]) -> _Columns | None:
+    """The highest block of columns among letters (x-heights), None where no gutter holds; none goes through a rule."""
     origin = boxes[:, :2].min(0) - _CELL
     cells = np.floor((boxes - np.tile(origin, 2)) / _CELL).astype(int)
     covered = _covered(cells)
     width = math.ceil(_GUTTER / _CELL)
     if covered.shape[1] <= width:
         return None
-    windows = np.lib.stride_tricks.sliding_window_view(~covered, width, axis=1)
+    crossed = covered.copy()
+    for left, top, right, _ in np.floor((rules - np.tile(origin, 2)) / _CELL).astype(int):
+        if 0 <= top < len(crossed):
+            crossed[top, max(left, 0) : max(right, 0) + 1] = True
+    windows = np.lib.stride_tricks.sliding_window_view(~crossed, width, axis=1)
     free: NDArray[np.bool_] = np.all(windows, axis=-1)
     runs = _runs(free)
     runs = runs[runs[:, 2] - runs[:, 1] >= _GUTTER_LINES / _CELL]
@@ -197,13 +216,48 @@ def _block(
     top, bottom = origin[1] + first * _CELL, origin[1] + last * _CELL
     middle_x, middle_y = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
     inside = (middle_y >= top) & (middle_y < bottom)
-    sound = [
-        _is_running_text(boxes[inside & (middle_x >= left) & (middle_x < right)], index + 3 > len(edges))
-        for index, (left, right) in enumerate(itertools.pairwise(edges))
-    ]
+    boxes, middle_x = boxes[inside], middle_x[inside]
+    edges = _without_marks(boxes, middle_x, edges)
+    columns = [boxes[(middle_x >= left) & (middle_x < right)] for left, right in itertools.pairwise(edges)]
+    sound = [_is_running_text(column, index + 2 > len(columns)) for index, column in enumerate(columns)]
     if len(sound) < 2 or not all(sound):
         return None
     return _Columns(float(top), float(bottom), tuple(edges))
+
+
+def _without_marks(
+    boxes: NDArray[np.float64], middles: NDArray[np.float64], edges: list[float]
+) -> list[float]:
+    """Edges but those between the marks of a list and its text: marks stand before some lines, not before all."""
+    kept = edges[:1]
+    for edge, right in itertools.pairwise(edges[1:]):
+        marks = boxes[(middles >= kept[-1]) & (middles < edge)]
+        text = boxes[(middles >= edge) & (middles < right)]
+        if not _are_marks(marks, text) or _head_sections(boxes[middles < kept[-1]], marks):
+            kept.append(edge)
+    return [*kept, edges[-1]]
+
+
+def _are_marks(marks: NDArray[np.float64], text: NDArray[np.float64]) -> bool:
+    """Whether letters are the marks of the text at the right of them: narrow, near it, and before few of its lines."""
+    if not len(marks) or not len(text):
+        return False
+    end = float(marks[:, 2].max())
+    if end - marks[:, 0].min() > _MARK_WIDTH or text[:, 0].min() - end > _MARK_GAP:
+        return False
+    items = 1 + int((np.diff(np.sort(marks[:, 3])) > 1.0).sum())
+    return _LEAST_MARKS <= items <= _MARKED_LINES * len(_lines(text))
+
+
+def _head_sections(beside: NDArray[np.float64], marks: NDArray[np.float64]) -> bool:
+    """Whether paragraphs at the left of marks begin in line with them, as labels do beside the text they belong to."""
+    heights = _lines(beside)[:, 3]
+    if len(heights) < 2:
+        return False
+    steps = np.diff(heights)
+    begun = heights[np.append(True, steps > _SECTION_GAP * np.quantile(steps, 0.25, method="lower"))]
+    in_line = np.abs(begun[:, None] - marks[:, 3]).min(1, initial=math.inf) < _SAME_FOOT
+    return int(in_line.sum()) >= _SECTIONS
 
 
 def _without_lone_lines(covered: NDArray[np.bool_], first: int, last: int) -> tuple[int, int]:

@@ -103,6 +103,51 @@ def test_tables_lists_of_codes_and_labels_beside_a_text_stay_whole() -> None:
         assert split_columns(page, X_HEIGHT) is None
 
 
+def listing(left: int, right: int, top: int, items: int, seed: int) -> Boxes:
+    """Items of four lines behind a hanging mark."""
+    marks = [(left + 8 * place, top + 88 * item + 4, left + 8 * place + 6, top + 88 * item + 14)
+             for item in range(items) for place in range(2)]  # fmt: skip
+    return np.concatenate([np.array(marks), column(left + 40, right, top, 4 * items, seed)])
+
+
+@pytest.mark.parametrize("side", ["left", "right", "both"])
+def test_columns_of_lists_are_cut_apart_and_each_mark_stays_with_its_item(side: str) -> None:
+    first = (column if side == "right" else listing)(100, 400, 100, 20 if side == "right" else 5, 1)
+    second = (column if side == "left" else listing)(430, 730, 100, 20 if side == "left" else 5, 2)
+    page = np.concatenate([first, second])
+    split = split_columns(page, X_HEIGHT)
+    assert split is not None
+    assert split.owner(page).tolist() == [0] * len(first) + [1] * len(second)
+
+
+def test_marks_before_every_line_and_lists_beside_side_heads_are_read_across() -> None:
+    numbers = [
+        (x, 104 + 22 * line, x + 6, 114 + 22 * line) for line in range(20) for x in (100, 108, 430, 438)
+    ]
+    table = np.concatenate([np.array(numbers), column(140, 400, 100, 20, 1), column(470, 730, 100, 20, 2)])
+    tops = (100, 276, 452)
+    heads = np.concatenate([column(60, 240, top, 4, top) for top in tops])
+    lists = np.concatenate([listing(300, 700, top, 2, top + 1) for top in tops])
+    for page in (table, np.concatenate([heads, lists])):
+        assert split_columns(page, X_HEIGHT) is None
+
+
+def test_a_rule_across_the_page_ends_its_columns_and_the_rules_of_a_table_do_not() -> None:
+    upper, head = two_columns(3, lines=12), column(100, 300, 400, 1, 7)
+    page = np.concatenate([upper, head, two_columns(5, lines=12) + np.array([0, 380, 0, 380])])
+    rule = np.array([[100, 390, 724, 392]])
+    split = split_columns(page, X_HEIGHT, rule)
+    assert split is not None
+    owners = split.owner(page)
+    assert owners[: len(upper)].max() < owners[len(upper)] < owners[len(upper) + len(head) :].max()
+    whole = split_columns(page, X_HEIGHT)
+    assert whole is not None
+    assert len(whole.stretches) == 2
+    assert (
+        split_columns(page, X_HEIGHT, rule + 100 * np.arange(5)[:, None] * np.array([[0, 1, 0, 1]])) == whole
+    )
+
+
 def test_a_running_head_and_foot_are_no_column() -> None:
     entries = column(60, 560, 120, 40, 4)
     page = np.concatenate([column(600, 720, 40, 1, 5), entries, column(600, 740, 1060, 2, 6)])
