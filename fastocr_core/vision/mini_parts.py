@@ -32,10 +32,8 @@ _JOINED_INK = (
     3.0  # pixels of ink per pixel of width: a line of words that touch or stand on their underline ...
 )
 _JOINED_HEIGHT = 0.9 * TARGET_X_HEIGHT_PIXELS  # ... and at least as high as its letters; a thick bar is lower
-_RULE_PIXELS, _RULE_HEIGHT = (
-    4,
-    0.035,
-)  # a rule is so high, and on a turned page that share of its width besides
+_RULE_PIXELS = 4  # a rule is at most so high ...
+_RULE_HEIGHT = 0.035  # ... and this share of its width besides, on a turned page
 _MARK_PIXELS = 3  # lower marks are specks
 _WHOLE_PAGE = Split((Stretch(-math.inf, -math.inf, math.inf, math.inf),), 0.0)
 

@@ -28,11 +28,8 @@ _TRIED = 6  # candidates for a gutter, the longest first
 _TURNS = tuple(round(0.3 * step, 1) for step in range(-6, 7))  # degrees of skew that are told apart
 _MARK_WIDTH, _MARK_GAP = 4.0, 3.4  # of the marks of a list at most, and of the room between them and the text
 _LEAST_MARKS, _MARKED_LINES = 2, 0.5  # marks in a column, and the largest share of its lines that have one
-_SECTION_GAP, _SAME_FOOT, _SECTIONS = (
-    1.5,
-    0.5,
-    2,
-)  # of side heads: room above, of the usual pitch; line; number
+_SECTION_GAP, _SAME_FOOT = 1.5, 0.5  # of side heads: room above, of the usual pitch; distance of feet in line
+_SECTIONS = 2  # so many of them at least
 _MOST_RULES = 3  # on a page; more are those of a table, and no column ends at them
 _LONE_LINE, _LONE_GAP = 3.2, 3.0  # a running head or foot: at most so high, at least so far away
 
