@@ -76,7 +76,7 @@ CASES: dict[str, tuple[Callable[[Places], Arguments], int, str]] = {
     "target below a file": (
         lambda p: (str(p.folder / "scans"), str(p.folder / "scans" / "one.pdf" / "out")), 2, "inside the source"
     ),
-    "target that is a file": (lambda p: (p.source, str(p.folder / "scans" / "one.pdf")), 1, "one.pdf"),
+    "target that is a file": (lambda p: (p.source, str(p.folder / "scans" / "one.pdf")), 2, "one.pdf is a file"),
     "target nobody may write": (lambda p: (p.source, "/proc/fastocr-out"), 1, "/proc"),
 }  # fmt: skip
 
