@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pipeline.planner import Part, group_parts
 from pipeline.spilled import CountsByDocument
-from pipeline.stored import numbers_below, read_facts, read_table
+from pipeline.stored import read_facts, read_table
 from workers.assemble import document_row
 from workers.layout import DOCUMENTS_FOLDER, PAGES_FOLDER, SUCCESS_KEY, documents_key, part_key
 from workers.manifest_reader import ManifestReader
@@ -89,7 +89,6 @@ def check_run(store: ObjectStore, manifest: ManifestReader) -> Tally:
     Of a complete target, the document table and the closing mark too. Raises `LedgerError`.
     """
     parts = group_parts(manifest.shards)
-    _refuse_unfinished(store, parts)
     _refuse_strangers(store, PAGES_FOLDER, {part_key(part.part_index) for part in parts})
     tally = count_parts(store, manifest, parts)
     if tally.pages != manifest.page_count:
@@ -177,21 +176,13 @@ def _published(
     try:
         return read_table(store, key, columns, schema=schema)
     except StorageMissing as error:
+        if not store.exists(SUCCESS_KEY):  # what is still to come is not missing
+            raise LedgerError(
+                f"The run is not complete: {key} is not published yet. The command that began it carries it on."
+            ) from error
         raise LedgerError(f"The ledger does not add up: {key} was never published.") from error
     except StorageDamaged as error:
         raise LedgerError(f"The ledger does not add up: {error}") from error
-
-
-def _refuse_unfinished(store: ObjectStore, parts: Collection[Part]) -> None:
-    """What is still to come is not missing; without the mark nobody has said that all is there."""
-    if store.exists(SUCCESS_KEY):
-        return
-    missing = {part.part_index for part in parts} - numbers_below(store, PAGES_FOLDER, part_key)
-    if missing:
-        raise LedgerError(
-            f"The run is not complete: {len(missing)} of {len(parts)} parts are not published yet. "
-            "The command that began it carries it on."
-        )
 
 
 def _refuse_strangers(store: ObjectStore, folder: str, expected: Collection[str]) -> None:

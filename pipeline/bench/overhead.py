@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 from PIL import Image, ImageDraw
 
 from fastocr_core.bench.rhythm import Rhythm
@@ -26,7 +25,9 @@ from pipeline.config import RunConfig, resolve
 from pipeline.flow import execute
 from pipeline.progress import Observer
 from pipeline.report_metrics import READ, measured_run
+from pipeline.stored import numbers_below, read_table
 from workers.job import ReadJob
+from workers.layout import PAGES_FOLDER, part_key
 from workers.manifest_reader import ManifestReader
 from workers.object_store import open_store
 from workers.rasterize_shard import PageSource
@@ -107,8 +108,8 @@ def measure(folder: Path, flags: dict[str, Any], documents: int, pages: int, rhy
 
 def _compared(config: RunConfig, began: float, ended: float, rhythm: Rhythm) -> Overhead:
     store = open_store(config.target, config.storage)
-    parts = sorted(Path(config.target, "pages").glob("*.parquet"))
-    rows = [row for part in parts for row in pq.ParquetFile(part).read(columns=COLUMNS).to_pylist()]
+    parts = sorted(numbers_below(store, PAGES_FOLDER, part_key))
+    rows = [row for part in parts for row in read_table(store, part_key(part), COLUMNS).to_pylist()]
     stays = stays_of(rows)
     first, last = min(stay.taken for stay in stays), max(stay.left for stay in stays)
     last_taken = max(stay.taken for stay in stays)

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from fastocr_core.output import Block, PageText
 from fastocr_core.vision import model_vision
+from tests.unit.workers.any_blocks import any_blocks
 from tests.unit.workers.test_rows import PACKAGE, PREPARED, TEXT
 from workers.assess import ReadingStandard, assess
 from workers.ink_check import off_ink_share
@@ -149,16 +150,7 @@ def test_rules_specks_pictures_and_pen_strokes_are_no_print(dirt: Callable[[Imag
     assert _missed(ALL, _package(image)) == 0.0
 
 
-@given(
-    st.lists(
-        st.builds(
-            Block,
-            st.just("line"),
-            st.none() | st.tuples(*[st.floats(-1e4, 1e4)] * 4),
-            st.sampled_from(["", "12", SENTENCE]) | st.text(),
-        )
-    )
-)
+@given(any_blocks(SENTENCE))
 def test_any_boxes_are_held_against_the_page(blocks: list[Block]) -> None:
     assert 0.0 <= _missed(blocks) <= 1.0
 

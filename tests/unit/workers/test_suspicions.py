@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fastocr_core.confidence import Thresholds
 from fastocr_core.output import Block
+from tests.unit.workers.any_blocks import any_blocks
 from tests.unit.workers.test_rows import PACKAGE, PREPARED, TEXT
 from workers.assess import ReadingStandard, assess
 from workers.ink_check import check_ink, off_ink_share
@@ -120,16 +121,7 @@ def test_what_says_the_same_in_another_place_was_not_read_twice() -> None:
     assert read_twice_share(replace(TEXT, blocks=other)) == 0.0
 
 
-@given(
-    st.lists(
-        st.builds(
-            Block,
-            st.just("line"),
-            st.none() | st.tuples(*[st.floats(-1e4, 1e4)] * 4),
-            st.sampled_from(["", "12", "a line of print", "another line of print"]) | st.text(),
-        )
-    )
-)
+@given(any_blocks("a line of print", "another line of print"))
 def test_any_blocks_are_compared(blocks: list[Block]) -> None:
     once = read_twice_share(replace(TEXT, blocks=tuple(blocks)))
     assert 0.0 <= once < 1.0 or not blocks
